@@ -1,0 +1,276 @@
+"""The modules that own spectral parameters."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from numbers import Integral
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from torchsparcs import spectral
+
+
+def identity(x: Tensor) -> Tensor:
+    """f(x) = x: with it a spectral network is linear whatever it recruits."""
+    return x
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "tanh": torch.tanh,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+    "identity": identity,
+}
+UPDATES = ("feedforward", "iterated")
+TRAINED = ("all", "eigenvalues")
+
+# A batch size must stay symbolic in an exported graph; torch 2.6 cannot tell export from compile.
+_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+
+
+class SpectralNetwork(nn.Module):
+    """A feed-forward network with every skip connection, held by its eigenvalues and eigenvectors.
+
+    It starts as a perceptron: the hidden eigenvalues are zero, those of the output layer one. A
+    hidden neuron is *recruited* when its eigenvalue leaves zero.
+
+    >>> network = SpectralNetwork([64, 200, 200, 10])
+    >>> network
+    SpectralNetwork(64 → 200 → 200 → 10, relu, recruited 0 of 200, 0 of 200)
+    >>> network(torch.zeros(32, 64)).shape
+    torch.Size([32, 10])
+
+    Args:
+        widths: neurons per layer, input and output included, the bias neuron never counted.
+        activation: a name from ``ACTIVATIONS`` or any callable; not applied to the output.
+        bias: append one constant unit to layer 0; through the skip connections it is every
+            layer's bias.
+        train_input_eigenvalues: make the eigenvalues of layer 0 parameters; otherwise they are
+            zero for good.
+        update: ``"feedforward"``, or ``"iterated"`` for a ← f(A a) applied B times to the whole
+            activity vector, where the bias neuron is a unit like any other and starts at one.
+
+    Shape:
+        - input (..., widths[0]), output (..., widths[-1])
+        - ``transfers[k]`` (widths[k+1], widths[k]), one more column for k = 0 with a bias
+        - ``eigenvalues[k]`` (widths[k],), one more entry for k = 0 with a bias
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        activation: str | Callable[[Tensor], Tensor] = "relu",
+        bias: bool = True,
+        train_input_eigenvalues: bool = False,
+        update: str = "feedforward",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__()
+        self.widths = _checked_widths(widths)
+        self.activation_name, self.activation = _resolved_activation(activation)
+        if update not in UPDATES:
+            raise ValueError(f"Expected update to be one of {', '.join(UPDATES)}. Got {update!r}.")
+        self.bias = bool(bias)
+        self.train_input_eigenvalues = bool(train_input_eigenvalues)
+        self.update = update
+
+        sizes = [self.widths[0] + self.bias, *self.widths[1:]]
+        self._anchors = spectral.AnchorTable(
+            sizes, input_is_silent=not self.train_input_eigenvalues
+        )
+
+        def empty(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
+
+        self.transfers = nn.ParameterList([empty(n_out, n_in) for n_in, n_out in pairwise(sizes)])
+        if self.train_input_eigenvalues:
+            self.input_eigenvalues: Tensor = empty(sizes[0])
+        else:
+            zeros = torch.zeros(sizes[0], device=device, dtype=dtype)
+            self.register_buffer("input_eigenvalues", zeros, persistent=False)
+        self.hidden_eigenvalues = nn.ParameterList([empty(n) for n in sizes[1:-1]])
+        self.output_eigenvalues = empty(sizes[-1])
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Back to a perceptron: transfers Xavier-uniform, eigenvalues zero, one on the output."""
+        for transfer in self.transfers:
+            nn.init.xavier_uniform_(transfer, generator=generator)
+        for eigenvalues in self.eigenvalues[:-1]:
+            nn.init.zeros_(eigenvalues)
+        nn.init.ones_(self.output_eigenvalues)
+
+    @property
+    def eigenvalues(self) -> list[Tensor]:
+        """The eigenvalues of layers 0..B."""
+        return [self.input_eigenvalues, *self.hidden_eigenvalues, self.output_eigenvalues]
+
+    @property
+    def penalised_eigenvalues(self) -> list[Tensor]:
+        """Those of the hidden layers, after those of the input layer where they are trained."""
+        trained = [self.input_eigenvalues] if self.train_input_eigenvalues else []
+        return [*trained, *self.hidden_eigenvalues]
+
+    @property
+    def recruited(self) -> list[int]:
+        """How many eigenvalues of each hidden layer are not exactly zero."""
+        return [int(torch.count_nonzero(values)) for values in self.hidden_eigenvalues]
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.shape[-1:] != self.widths[:1]:
+            raise ValueError(
+                f"Expected an input whose last dimension is {self.widths[0]}. "
+                f"Got shape {tuple(input.shape)}."
+            )
+        parameters = (list(self.transfers), self.eigenvalues, self.activation)
+        if self.update == "iterated":
+            return spectral.iterated(input, *parameters, bias=self.bias)
+        if _is_exporting():
+            anchors = self._anchors.for_large_batches()
+        else:
+            anchors = self._anchors[math.prod(input.shape[:-1])]
+        return spectral.feedforward(
+            input,
+            *parameters,
+            anchors=anchors,
+            bias=self.bias,
+            input_is_silent=not self.train_input_eigenvalues,
+        )
+
+    def weight_block(self, target: int, source: int) -> Tensor:
+        """W_{target,source}, (N_target, N_source): what layer ``source`` sends to ``target``."""
+        return spectral.weight_block(list(self.transfers), self.eigenvalues, target, source)
+
+    def eigenvector_matrix(self) -> Tensor:
+        """Φ, (ΣN, ΣN)."""
+        return spectral.eigenvector_matrix(list(self.transfers))
+
+    def inverse_eigenvector_matrix(self) -> Tensor:
+        """Φ⁻¹, (ΣN, ΣN), in closed form."""
+        return spectral.inverse_by_blocks(list(self.transfers))
+
+    def adjacency(self) -> Tensor:
+        """A = Φ Λ Φ⁻¹, (ΣN, ΣN)."""
+        return spectral.adjacency(list(self.transfers), self.eigenvalues)
+
+    def extra_repr(self) -> str:
+        parts = [" → ".join(map(str, self.widths)), self.activation_name]
+        if not self.bias:
+            parts.append("no bias")
+        if self.train_input_eigenvalues:
+            parts.append("input eigenvalues trained")
+        if self.update != "feedforward":
+            parts.append(self.update)
+        counts = zip(self.recruited, self.widths[1:-1], strict=True)
+        if recruited := ", ".join(f"{n} of {width}" for n, width in counts):
+            parts.append(f"recruited {recruited}")
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"
+
+
+class SpectralLinear(nn.Module):
+    """The two-layer case, a drop-in for ``nn.Linear``: w_ij = (λ_in,j − λ_out,i) φ_ij.
+
+    >>> layer = SpectralLinear(20, 5, train="eigenvalues")
+    >>> layer(torch.zeros(3, 20)).shape
+    torch.Size([3, 5])
+    >>> sum(p.numel() for p in layer.parameters() if p.requires_grad)  # 20 + 5, and 5 biases
+    30
+
+    Args:
+        train: ``"all"``, or ``"eigenvalues"`` to leave the eigenvectors φ as they were drawn.
+
+    Shape:
+        - input (..., in_features), output (..., out_features)
+        - ``transfer`` and ``weight`` (out_features, in_features)
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        bias: bool = True,
+        train: str = "all",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__()
+        self.in_features, self.out_features = _checked_widths([in_features, out_features])
+        if train not in TRAINED:
+            raise ValueError(f"Expected train to be one of {', '.join(TRAINED)}. Got {train!r}.")
+        self.train_only = train
+
+        def empty(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
+
+        self.transfer = empty(out_features, in_features).requires_grad_(train == "all")
+        self.input_eigenvalues = empty(in_features)
+        self.output_eigenvalues = empty(out_features)
+        self.bias = empty(out_features) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        nn.init.xavier_uniform_(self.transfer, generator=generator)
+        nn.init.zeros_(self.input_eigenvalues)
+        nn.init.ones_(self.output_eigenvalues)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    @property
+    def weight(self) -> Tensor:
+        """The weight of the equivalent ``nn.Linear``."""
+        return spectral.adjacent_block(
+            self.transfer, self.input_eigenvalues, self.output_eigenvalues
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}, train={self.train_only}"
+        )
+
+
+def spectral_networks(module: nn.Module) -> list[SpectralNetwork]:
+    """Every spectral network inside ``module``, itself included; none is an error."""
+    found = [part for part in module.modules() if isinstance(part, SpectralNetwork)]
+    if not found:
+        raise ValueError(f"Expected a module with a SpectralNetwork inside. Got {module!r}.")
+    return found
+
+
+def _checked_widths(widths: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(widths, str) or not isinstance(widths, Sequence):
+        raise ValueError(f"Expected widths to be a sequence of integers. Got {widths!r}.")
+    if len(widths) < 2:
+        raise ValueError(f"Expected at least two widths, input and output. Got {list(widths)!r}.")
+    for width in widths:
+        if isinstance(width, bool) or not isinstance(width, Integral) or width < 1:
+            raise ValueError(f"Expected widths to be positive integers. Got {list(widths)!r}.")
+    return tuple(int(width) for width in widths)
+
+
+def _resolved_activation(
+    activation: str | Callable[[Tensor], Tensor],
+) -> tuple[str, Callable[[Tensor], Tensor]]:
+    if isinstance(activation, str):
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"Expected activation to be one of {', '.join(ACTIVATIONS)}, or a callable. "
+                f"Got {activation!r}."
+            )
+        return activation, ACTIVATIONS[activation]
+    if not callable(activation):
+        raise ValueError(f"Expected activation to be a name or a callable. Got {activation!r}.")
+    return getattr(activation, "__name__", type(activation).__name__), activation

@@ -1,0 +1,306 @@
+"""The spectral parametrisation as pure functions; nothing here owns a parameter.
+
+A network has layers 0..B of widths N₀..N_B. Its adjacency matrix is A = Φ Λ Φ⁻¹, where Φ is the
+identity plus the transfers φₖ : layer k → k+1 below the diagonal, and Λ holds the eigenvalues.
+
+Shapes, everywhere in this file:
+    transfers[k]    (..., N_{k+1}, N_k),  k = 0..B-1
+    eigenvalues[k]  (..., N_k),           k = 0..B
+    activities      (..., N_k)
+Leading dimensions of the parameters are independent networks and broadcast against the
+activities. ``docs/maths.md`` derives every formula used here.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Activation = Callable[[Tensor], Tensor]
+
+
+# --- blocks of the adjacency matrix ---------------------------------------------------------------
+
+
+def adjacent_block(transfer: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """W_{k+1,k} = φₖ Lₖ − Lₖ₊₁ φₖ, that is φₖ ⊙ (Lₖ − Lₖ₊₁) entry by entry."""
+    return transfer * (source.unsqueeze(-2) - target.unsqueeze(-1))
+
+
+def weight_block(
+    transfers: Sequence[Tensor], eigenvalues: Sequence[Tensor], target: int, source: int
+) -> Tensor:
+    """W_{target,source} = W_{target,target-1} · Π (−φ), from layer ``target``-1 down to ``source``.
+
+    Returns the (..., N_target, N_source) block of A below its diagonal.
+    """
+    if not 0 <= source < target < len(eigenvalues):
+        raise ValueError(
+            f"Expected layers 0 <= source < target <= {len(eigenvalues) - 1}. "
+            f"Got target {target} and source {source}."
+        )
+    head = adjacent_block(transfers[target - 1], eigenvalues[target - 1], eigenvalues[target])
+    return list(_unrolled(head, transfers, target - 1, source))[-1]
+
+
+def _unrolled(head: Tensor, transfers: Sequence[Tensor], last: int, first: int) -> Iterator[Tensor]:
+    """The matrices that carry a_last, a_{last-1}, .., z_first through ``head`` · z_last.
+
+    z_k = a_k − φ_{k-1} z_{k-1}, so each step back to an earlier layer multiplies by −φ.
+    """
+    yield head
+    for layer in range(last - 1, first - 1, -1):
+        head = -(head @ transfers[layer])
+        yield head
+
+
+# --- the forward pass -----------------------------------------------------------------------------
+
+
+def feedforward(
+    x: Tensor,
+    transfers: Sequence[Tensor],
+    eigenvalues: Sequence[Tensor],
+    activation: Activation,
+    *,
+    anchors: Sequence[int],
+    bias: bool = False,
+    input_is_silent: bool = False,
+) -> Tensor:
+    """The rule the paper adopts: a_i = f(Σ_{j<i} W_ij a_j), without f on the output.
+
+    No W_ij needs to be formed. With z = Φ⁻¹a, found by forward substitution,
+
+        pre_{k+1} = W_{k+1,k} z_k,   a_{k+1} = f(pre_{k+1}),   z_{k+1} = a_{k+1} − φ_k z_k.
+
+    ``anchors`` are the hidden layers whose z is really formed; through every other layer the
+    blocks are folded instead (:func:`choose_anchors` says where that is cheaper). The result is
+    the same for any choice: all hidden layers give the recursion, none gives the paper's blocks.
+
+    Args:
+        x: input, (..., N₀), without the bias neuron.
+        bias: the last column of ``transfers[0]`` belongs to a constant unit of layer 0.
+        input_is_silent: the eigenvalues of layer 0 are known to be zero, which saves a product.
+    """
+    last = len(transfers)
+    # What is known of the signal since the last anchor: z there, the activities a after it.
+    sources, first = [x], 0
+    for k in range(last):
+        # v = −φ_k z_k: with the sign on the transfer, sums need no pass over the batch to negate.
+        if k == 0 and input_is_silent:
+            v = _apply(-transfers[0], x, affine=bias)
+            pre = _scale(v, eigenvalues[1])
+        else:
+            head = adjacent_block(transfers[k], eigenvalues[k], eigenvalues[k + 1])
+            pre = _apply_folded(head, transfers, sources, first, bias)
+            if k + 1 in anchors:
+                v = _apply_folded(-transfers[k], transfers, sources, first, bias)
+        if k + 1 == last:
+            return pre
+        a = activation(pre)
+        if k + 1 in anchors:
+            sources, first = [a + v], k + 1
+        else:
+            sources.append(a)
+    raise AssertionError("a network has at least one transfer")
+
+
+def iterated(
+    x: Tensor,
+    transfers: Sequence[Tensor],
+    eigenvalues: Sequence[Tensor],
+    activation: Activation,
+    *,
+    bias: bool = False,
+) -> Tensor:
+    """The paper's other rule: a ← f(A a) on the whole activity vector, B times, no f at the end.
+
+    Self-loops are part of A. An application is one sweep, (A a)_k = L_k a_k + W_{k,k-1} z_{k-1}.
+    """
+    last = len(transfers)
+    if bias:
+        x = torch.cat([x, x.new_ones(()).expand(*x.shape[:-1], 1)], dim=-1)
+    blocks = [adjacent_block(transfers[k], eigenvalues[k], eigenvalues[k + 1]) for k in range(last)]
+    activities = [x]  # before the first application every other layer is at rest
+    for step in range(last):
+        z, images = activities[0], [_scale(activities[0], eigenvalues[0])]
+        for k in range(1, last + 1):
+            inflow = _apply(blocks[k - 1], z)
+            if step == 0:
+                images.append(inflow)
+            else:
+                images.append(_scale(activities[k], eigenvalues[k]) + inflow)
+            if k < last:
+                v = _apply(-transfers[k - 1], z)
+                z = v if step == 0 else activities[k] + v
+        if step + 1 < last:
+            activities = [activation(image) for image in images]
+    return images[last]
+
+
+def _apply_folded(
+    head: Tensor, transfers: Sequence[Tensor], sources: Sequence[Tensor], first: int, bias: bool
+) -> Tensor:
+    """``head`` · z_k from the sources z_first, a_{first+1}, .., a_k."""
+    k = first + len(sources) - 1
+    total = None
+    for offset, block in enumerate(_unrolled(head, transfers, k, first)):
+        layer = k - offset
+        term = _apply(block, sources[layer - first], affine=bias and layer == 0)
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+def _apply(matrix: Tensor, activity: Tensor, affine: bool = False) -> Tensor:
+    """``matrix`` · activity; with ``affine`` the last column of the matrix meets a constant 1."""
+    weight, offset = (matrix[..., :-1], matrix[..., -1]) if affine else (matrix, None)
+    if matrix.dim() == 2:
+        return F.linear(activity, weight, offset)
+    product = activity @ weight.mT
+    return product if offset is None else product + offset.unsqueeze(-2)
+
+
+def _scale(activity: Tensor, eigenvalues: Tensor) -> Tensor:
+    """L ⊙ a, in the precision of the activity (autocast makes that the lower one)."""
+    scale = eigenvalues.to(activity.dtype)
+    return activity * (scale if scale.dim() == 1 else scale.unsqueeze(-2))
+
+
+# --- where to fold --------------------------------------------------------------------------------
+
+
+def choose_anchors(
+    widths: Sequence[int], batch: int, *, input_is_silent: bool = False
+) -> tuple[int, ...]:
+    """The hidden layers whose z is worth forming, for a batch of ``batch`` rows.
+
+    Between two consecutive anchors s < t every z is unrolled back to z_s. In multiply-adds, each
+    product with z_i unrolled so costs Σ_{j=s}^{i-1} N_i N_j · batch to apply and N_i N_{j+1} N_j
+    to fold once per step; the cheapest chain of segments is a shortest path over the layers.
+
+    ``widths`` counts the bias neuron. A silent input makes z₁ free, so layer 1 is then an anchor.
+    """
+    last = len(widths) - 1
+    best: list[tuple[int, tuple[int, ...]]] = [(0, ())]
+    for t in range(1, last + 1):
+        candidates = []
+        for s in range(t):
+            cost, anchors = best[s]
+            if s == 0 and input_is_silent:
+                if t > 1:
+                    continue
+                cost += batch * widths[0] * widths[1]
+            else:
+                heads = [*range(s + 1, t + 1)] + [t] * (t < last)
+                cost += sum(_unrolled_cost(widths, i, s, batch) for i in heads)
+            candidates.append((cost, anchors + (t,) * (t < last)))
+        # At equal cost form more z: folding also costs memory for the blocks.
+        best.append(min(candidates, key=lambda candidate: (candidate[0], -len(candidate[1]))))
+    return best[last][1]
+
+
+def _unrolled_cost(widths: Sequence[int], target: int, first: int, batch: int) -> int:
+    apply = sum(widths[target] * widths[j] * batch for j in range(first, target))
+    fold = sum(widths[target] * widths[j + 1] * widths[j] for j in range(first, target - 1))
+    return apply + fold
+
+
+class AnchorTable:
+    """:func:`choose_anchors` for every batch size, decided at each power of two.
+
+    >>> table = AnchorTable([20, 200, 200, 20], input_is_silent=True)
+    >>> table[1], table[1024]
+    ((1, 2), (1,))
+    """
+
+    def __init__(self, widths: Sequence[int], *, input_is_silent: bool = False):
+        self._rows: list[tuple[int, tuple[int, ...]]] = []
+        for batch in (2**power for power in range(21)):
+            anchors = choose_anchors(widths, batch, input_is_silent=input_is_silent)
+            if not self._rows or anchors != self._rows[-1][1]:
+                self._rows.append((batch, anchors))
+
+    def __getitem__(self, batch: int) -> tuple[int, ...]:
+        for smallest, anchors in reversed(self._rows[1:]):
+            if batch >= smallest:
+                return anchors
+        return self._rows[0][1]
+
+    def for_large_batches(self) -> tuple[int, ...]:
+        """The last row, for a batch size that is not known."""
+        return self._rows[-1][1]
+
+
+# --- the whole matrices ---------------------------------------------------------------------------
+
+
+def eigenvector_matrix(transfers: Sequence[Tensor]) -> Tensor:
+    """Φ: the identity plus each φₖ below the diagonal, (..., ΣN, ΣN)."""
+    widths = _widths(transfers)
+    phi = _identity(transfers).clone()
+    for k, transfer in enumerate(transfers):
+        rows, columns = _span(widths, k + 1), _span(widths, k)
+        phi[..., rows, columns] = transfer
+    return phi
+
+
+def inverse_by_binomial(transfers: Sequence[Tensor]) -> Tensor:
+    """Φ⁻¹ = Σ_{i=0}^{B} (−1)ⁱ C(B+1, i+1) Φⁱ  (the paper's eq. formula_inverse)."""
+    phi, power = eigenvector_matrix(transfers), _identity(transfers)
+    layers = len(transfers) + 1
+    inverse = torch.zeros_like(phi)
+    for i in range(layers):
+        inverse = inverse + (-1) ** i * math.comb(layers, i + 1) * power
+        power = power @ phi
+    return inverse
+
+
+def inverse_by_blocks(transfers: Sequence[Tensor]) -> Tensor:
+    """Φ⁻¹ block by block: (Φ⁻¹)_ij = (−1)^{i−j} φ_{i−1} ··· φ_j  (eq. preRelPhiInv)."""
+    widths = _widths(transfers)
+    inverse = _identity(transfers).clone()
+    for target in range(1, len(widths)):
+        blocks = _unrolled(-transfers[target - 1], transfers, target - 1, 0)
+        for source, block in zip(range(target - 1, -1, -1), blocks, strict=True):
+            inverse[..., _span(widths, target), _span(widths, source)] = block
+    return inverse
+
+
+def adjacency(transfers: Sequence[Tensor], eigenvalues: Sequence[Tensor]) -> Tensor:
+    """A = Φ Λ Φ⁻¹, (..., ΣN, ΣN): the eigenvalues on its diagonal, every W_ij below it."""
+    spectrum = torch.cat(list(eigenvalues), dim=-1)
+    scaled = spectrum.unsqueeze(-1) * inverse_by_blocks(transfers)
+    return eigenvector_matrix(transfers) @ scaled
+
+
+def _widths(transfers: Sequence[Tensor]) -> list[int]:
+    return [transfers[0].shape[-1]] + [transfer.shape[-2] for transfer in transfers]
+
+
+def _span(widths: Sequence[int], layer: int) -> slice:
+    start = sum(widths[:layer])
+    return slice(start, start + widths[layer])
+
+
+def _identity(transfers: Sequence[Tensor]) -> Tensor:
+    size = sum(_widths(transfers))
+    like = transfers[0]
+    eye = torch.eye(size, dtype=like.dtype, device=like.device)
+    return eye.expand(*like.shape[:-2], size, size)
+
+
+# --- counting -------------------------------------------------------------------------------------
+
+
+def spectral_parameter_count(widths: Sequence[int]) -> int:
+    """Σ N_k N_{k+1} + Σ N_k: the transfers and every eigenvalue (the paper's figure_param_adv)."""
+    return sum(a * b for a, b in pairwise(widths)) + sum(widths)
+
+
+def direct_parameter_count(widths: Sequence[int]) -> int:
+    """Σ_{j<i} N_i N_j: an independent weight on every connection, skips included."""
+    return (sum(widths) ** 2 - sum(n * n for n in widths)) // 2
