@@ -175,6 +175,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--seconds", type=float, default=4.0, help="time spent on each shape")
+    parser.add_argument("--layers", type=int, nargs="+", default=DEPTHS)
+    parser.add_argument("--precision", default="highest", choices=["highest", "high"])
     parser.add_argument("--quick", action="store_true", help="two depths, one narrow shape")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
@@ -183,11 +185,14 @@ def main() -> None:
     # this, page faults would be timed instead of arithmetic
     torch.empty(30 * 2**20, dtype=torch.uint8)
     width, batch = (256, 1024) if device == "cpu" else (1024, 4096)
-    depths, narrow = ([3, 6], NARROW[:1]) if arguments.quick else (DEPTHS, NARROW)
+    depths, narrow = ([3, 6], NARROW[:1]) if arguments.quick else (arguments.layers, NARROW)
+    torch.set_float32_matmul_precision(arguments.precision)
 
     depth_rows = []
     for layers in depths:
-        names = ["mlp", "spectral", "blocks", "skips"]
+        names = ["mlp", "spectral", "skips", "blocks"]
+        if device == "cuda" and layers > 10:
+            names.remove("blocks")  # minutes to compile
         row = measure([width] * layers, batch, names, device, arguments.seconds)
         depth_rows.append({"layers": layers, "width": width, "batch": batch, **row})
         ratio = {name: row[name]["seconds"] / row["mlp"]["seconds"] for name in names}
@@ -207,8 +212,10 @@ def main() -> None:
             flush=True,
         )
     threads = torch.get_num_threads()
-    results = {"threads": threads, "depth": depth_rows, "narrow": narrow_rows}
-    print(record("forward_cost", device, results, arguments.out))
+    results = {"threads": threads, "precision": arguments.precision}
+    results |= {"depth": depth_rows, "narrow": narrow_rows}
+    suffix = "" if arguments.precision == "highest" else "_tf32"
+    print(record("forward_cost", device + suffix, results, arguments.out))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 
 
 def hardware(device: str) -> str:
-    if device == "cuda":
+    if device.startswith("cuda"):
         return torch.cuda.get_device_name()
     model = platform.processor() or platform.machine()
     try:

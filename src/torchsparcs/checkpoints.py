@@ -1,0 +1,70 @@
+"""Stopping safely: files that are either whole or not there, and Ctrl-C between two steps."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+CHECKPOINT_VERSION = 1
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+    """Call ``write`` on a temporary neighbour of ``path`` and move it there once it is on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    versioned = {"version": CHECKPOINT_VERSION, **state}
+    write_atomically(path, lambda file: torch.save(versioned, file))
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Read without running any pickled code; anything but a whole checkpoint is a ValueError."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:
+        message = f"Expected a torchsparcs checkpoint. {path} cannot be read: {error}"
+        raise ValueError(message) from error
+    version = state.get("version") if isinstance(state, dict) else None
+    if version != CHECKPOINT_VERSION:
+        raise ValueError(
+            f"Expected a torchsparcs checkpoint of version {CHECKPOINT_VERSION}. "
+            f"Got {version!r} in {path}."
+        )
+    return state
+
+
+@contextlib.contextmanager
+def interruption() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C as a flag, so that a run stops between two steps; pressed again it acts at once."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def remember(number: int, frame: Any) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,54 @@
+"""The parameters of a model in groups that deserve different treatment by the optimizer."""
+
+from typing import Any
+
+from torch import nn
+
+from torchsparcs.network import spectral_networks
+
+
+def parameter_groups(
+    module: nn.Module,
+    lr: float,
+    *,
+    eigenvalue_lr_scale: float = 30.0,
+    transfer_weight_decay: float = 1.0,
+) -> list[dict[str, Any]]:
+    """Groups for any torch optimizer: transfers, hidden eigenvalues, output eigenvalues, the rest.
+
+    The hidden eigenvalues (and the input's, where trained) learn ``eigenvalue_lr_scale`` times
+    faster than everything else, and eigenvalues are never decayed. The rest of the model, a CNN
+    before a spectral head for instance, keeps the optimizer's own weight decay. The decay of the
+    transfers is meant for decoupled decay (AdamW).
+
+    >>> import torch
+    >>> from torchsparcs import SpectralNetwork
+    >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), SpectralNetwork([288, 50, 10]))
+    >>> groups = parameter_groups(model, lr=1e-3)
+    >>> [group["name"] for group in groups]
+    ['transfers', 'hidden_eigenvalues', 'output_eigenvalues', 'rest']
+    >>> optimizer = torch.optim.AdamW(groups)
+    """
+    networks = spectral_networks(module)
+    transfers = [p for network in networks for p in network.transfers]
+    hidden = [p for network in networks for p in network.penalised_eigenvalues]
+    output = [network.output_eigenvalues for network in networks]
+    spectral = {id(p) for p in (*transfers, *hidden, *output)}
+    rest = [p for p in module.parameters() if id(p) not in spectral]
+    groups = [
+        {
+            "name": "transfers",
+            "params": transfers,
+            "lr": lr,
+            "weight_decay": transfer_weight_decay,
+        },
+        {
+            "name": "hidden_eigenvalues",
+            "params": hidden,
+            "lr": lr * eigenvalue_lr_scale,
+            "weight_decay": 0.0,
+        },
+        {"name": "output_eigenvalues", "params": output, "lr": lr, "weight_decay": 0.0},
+        {"name": "rest", "params": rest, "lr": lr},
+    ]
+    return [group for group in groups if group["params"]]

@@ -1,0 +1,345 @@
+"""Training: it learns, it recruits, it repeats itself, and it survives being stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from torchsparcs import History, SpectralNetwork, TrainConfig, parameter_groups, train
+from torchsparcs.training import NonFiniteLossError
+
+
+def kink(rows=400, seed=0):
+    x = torch.rand(rows, 2, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+    return x, x.abs().sum(dim=1)
+
+
+def network(seed=0, widths=(2, 20, 1), **options) -> SpectralNetwork:
+    net = SpectralNetwork(list(widths), **options)
+    net.reset_parameters(torch.Generator().manual_seed(seed))
+    return net
+
+
+def quiet(module, data, config=None, **options) -> History:
+    return train(module, data, config, progress=False, **options)
+
+
+def same(first: nn.Module, second: nn.Module) -> bool:
+    return all(map(torch.equal, first.state_dict().values(), second.state_dict().values()))
+
+
+class TestGroups:
+    def test_hold_every_parameter_once(self):
+        model = nn.Sequential(nn.Linear(4, 2), network(train_input_eigenvalues=True))
+        groups = parameter_groups(model, 0.1, eigenvalue_lr_scale=10, transfer_weight_decay=2.0)
+        by_name = {group["name"]: group for group in groups}
+        assert sum(len(g["params"]) for g in groups) == len(list(model.parameters()))
+        assert by_name["hidden_eigenvalues"]["lr"] == pytest.approx(1.0)
+        assert (
+            len(by_name["hidden_eigenvalues"]["params"]) == 2
+        )  # the input's and the hidden layer's
+        assert by_name["transfers"]["weight_decay"] == 2.0
+        assert by_name["output_eigenvalues"]["weight_decay"] == 0.0
+        assert {id(p) for p in by_name["rest"]["params"]} == {id(p) for p in model[0].parameters()}
+        optimizer = torch.optim.AdamW(groups, weight_decay=0.3)
+        assert [g["weight_decay"] for g in optimizer.param_groups] == [2.0, 0.0, 0.0, 0.3]
+
+    def test_need_a_spectral_network(self):
+        with pytest.raises(ValueError, match="SpectralNetwork inside"):
+            parameter_groups(nn.Linear(2, 2), 0.1)
+
+
+class TestLearning:
+    def test_a_line_recruits_nothing_and_a_kink_recruits(self):
+        x, y = kink()
+        config = TrainConfig(
+            epochs=150, batch_size=50, lr=1e-2, penalty_weight=3e-3, transfer_weight_decay=0.0
+        )
+        straight = network()
+        quiet(straight, (x, x.sum(dim=1)), config)
+        assert straight.recruited == [0]
+        bent = network()
+        history = quiet(bent, (x, y), config, validation=kink(seed=1))
+        assert 2 <= bent.recruited[0] <= 12
+        assert history.validation_score[-1] > 0.98
+
+    @pytest.mark.parametrize(
+        ("task", "outputs", "target"),
+        [
+            ("regression", 1, lambda x: x.abs().sum(1)),
+            ("regression", 2, lambda x: x.abs()),
+            ("binary", 1, lambda x: (x.prod(1) > 0).long()),
+            ("multiclass", 3, lambda x: (x.abs() > 0.5).sum(1)),
+            (nn.functional.l1_loss, 2, lambda x: x.abs()),
+        ],
+    )
+    def test_every_task(self, task, outputs, target):
+        x, _ = kink()
+        net = network(widths=(2, 30, outputs))
+        config = TrainConfig(
+            task=task, epochs=60, batch_size=50, lr=1e-2, penalty_weight=1e-4, weight_decay=0.1
+        )
+        history = quiet(net, (x, target(x)), config, validation=(x, target(x)))
+        assert history.train_loss[-1] < 0.6 * history.train_loss[0]
+        assert history.validation_score[-1] > history.validation_score[0]
+
+    def test_a_loader_and_a_model_around_the_network(self):
+        x, y = kink()
+        model = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), network(widths=(4, 10, 1)))
+        loader = DataLoader(TensorDataset(x, y), batch_size=50, shuffle=True)
+        history = quiet(model, loader, TrainConfig(epochs=20, lr=1e-2), validation=loader)
+        assert history.train_loss[-1] < 0.5 * history.train_loss[0]
+
+    def test_a_plain_module_can_be_trained_too(self):
+        x, y = kink()
+        model = nn.Sequential(nn.Linear(2, 20), nn.ReLU(), nn.Linear(20, 1))
+        history = quiet(model, (x, y), TrainConfig(epochs=20, batch_size=50, lr=1e-2))
+        assert history.train_loss[-1] < 0.3 * history.train_loss[0]
+        assert history.recruited[-1] == []
+
+    def test_the_subgradient_leaves_no_exact_zeros(self):
+        shared = {"epochs": 30, "batch_size": 50, "lr": 1e-2, "penalty_weight": 0.1}
+        x, y = kink()
+        proximal, subgradient = network(), network()
+        quiet(proximal, (x, y), TrainConfig(**shared))
+        quiet(subgradient, (x, y), TrainConfig(**shared, proximal=False))
+        assert proximal.recruited == [0]
+        assert subgradient.recruited == [20]
+
+    @pytest.mark.parametrize("amp", ["bfloat16", "float16"])
+    def test_mixed_precision(self, amp):
+        x, y = kink()
+        history = quiet(network(), (x, y), TrainConfig(epochs=20, lr=1e-2, amp=amp))
+        assert history.train_loss[-1] < 0.5 * history.train_loss[0]
+
+    def test_history(self):
+        x, y = kink()
+        net = network()
+        config = TrainConfig(epochs=6, snapshot_every=3)
+        history = quiet(net, (x, y), config, validation=(x, y))
+        assert history.epochs == 6 == len(history.validation_loss) == len(history.seconds)
+        assert [epoch for epoch, _ in history.snapshots] == [0, 3, 6]
+        name = "hidden_eigenvalues.0"
+        assert torch.equal(history.snapshots[0][1][name], torch.zeros(20))
+        assert torch.equal(history.snapshots[-1][1][name], net.hidden_eigenvalues[0])
+        assert history.recruited[-1] == net.recruited
+
+    def test_early_stopping_goes_back_to_the_best_epoch(self):
+        x, y = kink(40)
+        noisy = y + torch.randn(40, generator=torch.Generator().manual_seed(0))
+        net = network(widths=(2, 100, 1))
+        config = TrainConfig(
+            epochs=500, lr=3e-2, penalty_weight=0.0, transfer_weight_decay=0.0, patience=15
+        )
+        validation = kink(200, seed=5)
+        history = quiet(net, (x, noisy), config, validation=validation)
+        assert history.stopped_early
+        assert history.epochs == history.best_epoch + 15 < 500
+        loss = nn.functional.mse_loss(net(validation[0]).squeeze(1), validation[1]).item()
+        assert loss == pytest.approx(min(history.validation_loss))
+
+    def test_the_penalty_warms_up(self):
+        x, y = kink()
+        shared = {"epochs": 10, "batch_size": 50, "penalty_weight": 1.0}
+        cold, warm = network(), network()
+        quiet(cold, (x, y), TrainConfig(**shared))
+        history = quiet(warm, (x, y), TrainConfig(**shared, penalty_warmup=1.0))
+        assert cold.recruited == [0]
+        assert history.recruited[0][0] > 0
+
+    def test_progress_is_shown_and_can_be_silenced(self, capsys):
+        x, y = kink()
+        train(network(), (x, y), TrainConfig(epochs=2))
+        assert "recruited" in capsys.readouterr().out
+        train(network(), (x, y), TrainConfig(epochs=2), progress=False)
+        assert capsys.readouterr().out == ""
+
+
+class WithDropout(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop, self.network = nn.Dropout(0.2), network()
+
+    def forward(self, x):
+        return self.network(self.drop(x))
+
+
+def loader(x, y):
+    return DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
+
+
+@pytest.mark.parametrize("source", [lambda x, y: (x, y), loader], ids=["tensors", "loader"])
+class TestRepeating:
+    config = TrainConfig(epochs=5, batch_size=64, lr=1e-2, patience=3)
+
+    def test_same_seed_same_weights(self, source):
+        x, y = kink()
+        first, second, other = WithDropout(), WithDropout(), WithDropout()
+        torch.manual_seed(1)
+        quiet(first, source(x, y), self.config, validation=(x, y))
+        before = torch.get_rng_state()
+        torch.manual_seed(2)
+        quiet(second, source(x, y), self.config, validation=(x, y))
+        assert same(first, second)
+        changed = TrainConfig(epochs=5, batch_size=64, lr=1e-2, patience=3, seed=1)
+        quiet(other, source(x, y), changed, validation=(x, y))
+        assert not same(first, other)
+        torch.manual_seed(1)
+        assert torch.equal(before, torch.get_rng_state())  # the caller's generator is untouched
+
+    @pytest.mark.parametrize("stop_after", [1, 7, 13, 14, 20, 30])
+    def test_an_interrupted_run_resumes_to_the_same_weights(self, source, stop_after, tmp_path):
+        x, y = kink()
+        whole, parts = WithDropout(), WithDropout()
+        expected = quiet(whole, source(x, y), self.config, validation=(x, y))
+        path = tmp_path / "run.pt"
+        steps = 0
+
+        def interrupt(module, arguments):
+            nonlocal steps
+            steps += module.training
+            if steps == stop_after and module.training:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        hook = parts.register_forward_pre_hook(interrupt)
+        with pytest.raises(KeyboardInterrupt, match=r"Saved to .*run\.pt.*resume=True"):
+            quiet(parts, source(x, y), self.config, validation=(x, y), checkpoint=path)
+        hook.remove()
+        fresh = WithDropout()
+        history = quiet(
+            fresh, source(x, y), self.config, validation=(x, y), checkpoint=path, resume=True
+        )
+        assert same(whole, fresh)
+        assert history.train_loss == expected.train_loss
+        assert history.recruited == expected.recruited
+
+
+RUN = """
+import sys, torch
+sys.path.insert(0, {tests!r})
+from test_training import kink, network
+from torchsparcs import TrainConfig, train
+x, y = kink()
+net = network()
+train(net, (x, y), TrainConfig(epochs=40, batch_size=20, lr=1e-2), checkpoint={path!r},
+      resume={resume}, progress=False)
+torch.save(net.state_dict(), {out!r})
+"""
+
+
+def test_a_killed_run_resumes_to_the_same_weights(tmp_path):
+    def command(path, out, resume=False):
+        code = RUN.format(tests=str(Path(__file__).parent), path=path, out=out, resume=resume)
+        return [sys.executable, "-c", code]
+
+    whole, killed = str(tmp_path / "whole.pt"), str(tmp_path / "killed.pt")
+    subprocess.run(command(str(tmp_path / "a.ckpt"), whole), check=True)
+    checkpoint = tmp_path / "b.ckpt"
+    process = subprocess.Popen(command(str(checkpoint), killed))
+    deadline = time.monotonic() + 60
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    process.kill()
+    process.wait()
+    assert not Path(killed).exists()
+    subprocess.run(command(str(checkpoint), killed, resume=True), check=True)
+    first, second = torch.load(whole), torch.load(killed)
+    assert all(map(torch.equal, first.values(), second.values()))
+
+
+class TestFaults:
+    def test_a_non_finite_loss_names_the_step_and_keeps_the_checkpoint(self, tmp_path):
+        x, y = kink()
+        net, path = network(), tmp_path / "run.pt"
+        config = TrainConfig(epochs=3, batch_size=100)
+        calls = 0
+
+        def poisoned(output, target):
+            nonlocal calls
+            calls += 1
+            return (output.squeeze(1) - target).square().mean() * (
+                float("nan") if calls == 7 else 1
+            )
+
+        config = TrainConfig(task=poisoned, epochs=3, batch_size=100)
+        with pytest.raises(NonFiniteLossError, match=r"nan in epoch 2, step 3.*last good one"):
+            quiet(net, (x, y), config, checkpoint=path)
+        state = torch.load(path, weights_only=True)
+        assert state["position"] == (1, 0)
+        assert all(torch.isfinite(p).all() for p in state["module"].values())
+
+    def test_an_existing_checkpoint_is_not_overwritten(self, tmp_path):
+        path = tmp_path / "run.pt"
+        quiet(network(), kink(), TrainConfig(epochs=1), checkpoint=path)
+        content = path.read_bytes()
+        with pytest.raises(ValueError, match="resume=True to go on"):
+            quiet(network(), kink(), TrainConfig(epochs=1), checkpoint=path)
+        assert path.read_bytes() == content
+        assert [p.name for p in tmp_path.iterdir()] == ["run.pt"]
+
+    def test_resuming_needs_a_checkpoint_of_the_same_config(self, tmp_path):
+        path = tmp_path / "run.pt"
+        with pytest.raises(ValueError, match="There is none at"):
+            quiet(network(), kink(), checkpoint=path, resume=True)
+        quiet(network(), kink(), TrainConfig(epochs=1), checkpoint=path)
+        config = TrainConfig(epochs=1, lr=1.0, seed=3)
+        with pytest.raises(ValueError, match=r"lr, seed differ: lr was 0\.002, seed was 0"):
+            quiet(network(), kink(), config, checkpoint=path, resume=True)
+        path.write_bytes(path.read_bytes()[:1000])
+        with pytest.raises(ValueError, match="cannot be read"):
+            quiet(network(), kink(), TrainConfig(epochs=1), checkpoint=path, resume=True)
+
+    def test_works_off_the_main_thread(self):
+        results = []
+        thread = threading.Thread(
+            target=lambda: results.append(quiet(network(), kink(), TrainConfig(epochs=2)))
+        )
+        thread.start()
+        thread.join()
+        assert results[0].epochs == 2
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"task": "ranking"}, r"regression, binary, multiclass, or a loss\. Got 'ranking'"),
+            ({"schedule": "step"}, r"cosine, constant\. Got 'step'"),
+            ({"penalty": "l0"}, r"l1, l2, l2_squared, sparse_group\. Got 'l0'"),
+            ({"amp": "float8"}, "bfloat16 or float16"),
+            ({"epochs": 0}, "epochs to be a positive integer. Got 0"),
+            ({"batch_size": 2.5}, "batch_size to be a positive integer"),
+            ({"patience": 0}, "patience to be a positive integer"),
+            ({"lr": -1.0}, "lr to be finite and not negative"),
+            ({"penalty_weight": float("nan")}, "penalty_weight to be finite"),
+            ({"penalty_warmup": 2.0}, "between 0 and 1"),
+        ],
+    )
+    def test_bad_configs(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            TrainConfig(**options)
+
+    @pytest.mark.parametrize(
+        ("data", "message"),
+        [
+            ((torch.zeros(3, 2), torch.zeros(4)), "Got 3 and 4"),
+            ((torch.zeros(0, 2), torch.zeros(0)), "at least one. Got 0"),
+            ((torch.zeros(3, 2), torch.zeros(3, 2)), r"targets of shape \(3, 1\).*Got \(3, 2\)"),
+            (torch.zeros(3, 2), "Got Tensor"),
+            ([], "at least one batch"),
+        ],
+    )
+    def test_bad_data(self, data, message):
+        with pytest.raises(ValueError, match=message):
+            quiet(network(), data, TrainConfig(epochs=1))
+
+    def test_patience_needs_validation_data(self):
+        with pytest.raises(ValueError, match="validation data for early stopping"):
+            quiet(network(), kink(), TrainConfig(patience=3))
