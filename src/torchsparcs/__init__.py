@@ -1,18 +1,29 @@
 """The smallest network a task needs, found in one training run by spectral architecture search."""
 
+from torchsparcs.export import to_onnx
+from torchsparcs.extraction import CompactNetwork, extract
 from torchsparcs.history import History
 from torchsparcs.network import SpectralLinear, SpectralNetwork
 from torchsparcs.optimization import parameter_groups
 from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
+from torchsparcs.pruning import PruningCurve, pruning_curve
+from torchsparcs.saving import load, save
 from torchsparcs.training import TrainConfig, train
 
 __all__ = [
+    "CompactNetwork",
     "History",
+    "PruningCurve",
     "SpectralLinear",
     "SpectralNetwork",
     "TrainConfig",
     "eigenvalue_penalty",
+    "extract",
+    "load",
     "parameter_groups",
+    "pruning_curve",
+    "save",
     "shrink_eigenvalues_",
+    "to_onnx",
     "train",
 ]

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from numbers import Integral
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,18 @@ TRAINED = ("all", "eigenvalues")
 
 # A batch size must stay symbolic in an exported graph; torch 2.6 cannot tell export from compile.
 _is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+
+
+class Size(NamedTuple):
+    """How big a network is: neurons per layer, trainable numbers, multiply-adds for one row."""
+
+    widths: tuple[int, ...]
+    parameters: int
+    macs: int
+
+    @property
+    def amount(self) -> str:
+        return f"{self.parameters:,} parameters, {self.macs:,} multiply-adds"
 
 
 class SpectralNetwork(nn.Module):
@@ -73,7 +86,8 @@ class SpectralNetwork(nn.Module):
     ):
         super().__init__()
         self.widths = _checked_widths(widths)
-        self.activation_name, self.activation = _resolved_activation(activation)
+        self.activation_name, self.activation = resolve_activation(activation)
+        self.has_named_activation = isinstance(activation, str)
         if update not in UPDATES:
             raise ValueError(f"Expected update to be one of {', '.join(UPDATES)}. Got {update!r}.")
         self.bias = bool(bias)
@@ -122,12 +136,15 @@ class SpectralNetwork(nn.Module):
         """How many eigenvalues of each hidden layer are not exactly zero."""
         return [int(torch.count_nonzero(values)) for values in self.hidden_eigenvalues]
 
+    @property
+    def size(self) -> Size:
+        parameters = sum(p.numel() for p in self.parameters())
+        silent = not self.train_input_eigenvalues
+        macs = spectral.recursion_cost([t.shape for t in self.transfers], input_is_silent=silent)
+        return Size(self.widths, parameters, macs)
+
     def forward(self, input: Tensor) -> Tensor:
-        if input.shape[-1:] != self.widths[:1]:
-            raise ValueError(
-                f"Expected an input whose last dimension is {self.widths[0]}. "
-                f"Got shape {tuple(input.shape)}."
-            )
+        check_input(input, self.widths[0])
         parameters = (list(self.transfers), self.eigenvalues, self.activation)
         if self.update == "iterated":
             return spectral.iterated(input, *parameters, bias=self.bias)
@@ -250,6 +267,14 @@ def spectral_networks(module: nn.Module) -> list[SpectralNetwork]:
     return found
 
 
+def check_input(input: Tensor, width: int) -> None:
+    """A ValueError unless ``input`` is (..., width)."""
+    if input.dim() == 0 or input.shape[-1] != width:
+        raise ValueError(
+            f"Expected an input whose last dimension is {width}. Got shape {tuple(input.shape)}."
+        )
+
+
 def _checked_widths(widths: Sequence[int]) -> tuple[int, ...]:
     if isinstance(widths, str) or not isinstance(widths, Sequence):
         raise ValueError(f"Expected widths to be a sequence of integers. Got {widths!r}.")
@@ -261,9 +286,10 @@ def _checked_widths(widths: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(width) for width in widths)
 
 
-def _resolved_activation(
+def resolve_activation(
     activation: str | Callable[[Tensor], Tensor],
 ) -> tuple[str, Callable[[Tensor], Tensor]]:
+    """The name and the function of an activation given as either."""
     if isinstance(activation, str):
         if activation not in ACTIVATIONS:
             raise ValueError(

@@ -43,10 +43,10 @@ def weight_block(
             f"Got target {target} and source {source}."
         )
     head = adjacent_block(transfers[target - 1], eigenvalues[target - 1], eigenvalues[target])
-    return list(_unrolled(head, transfers, target - 1, source))[-1]
+    return list(unrolled(head, transfers, target - 1, source))[-1]
 
 
-def _unrolled(head: Tensor, transfers: Sequence[Tensor], last: int, first: int) -> Iterator[Tensor]:
+def unrolled(head: Tensor, transfers: Sequence[Tensor], last: int, first: int) -> Iterator[Tensor]:
     """The matrices that carry a_last, a_{last-1}, .., z_first through ``head`` · z_last.
 
     z_k = a_k − φ_{k-1} z_{k-1}, so each step back to an earlier layer multiplies by −φ.
@@ -147,7 +147,7 @@ def _apply_folded(
     """``head`` · z_k from the sources z_first, a_{first+1}, .., a_k."""
     k = first + len(sources) - 1
     total = None
-    for offset, block in enumerate(_unrolled(head, transfers, k, first)):
+    for offset, block in enumerate(unrolled(head, transfers, k, first)):
         layer = k - offset
         term = _apply(block, sources[layer - first], affine=bias and layer == 0)
         total = term if total is None else total + term
@@ -264,7 +264,7 @@ def inverse_by_blocks(transfers: Sequence[Tensor]) -> Tensor:
     widths = _widths(transfers)
     inverse = _identity(transfers).clone()
     for target in range(1, len(widths)):
-        blocks = _unrolled(-transfers[target - 1], transfers, target - 1, 0)
+        blocks = unrolled(-transfers[target - 1], transfers, target - 1, 0)
         for source, block in zip(range(target - 1, -1, -1), blocks, strict=True):
             inverse[..., _span(widths, target), _span(widths, source)] = block
     return inverse
@@ -304,3 +304,10 @@ def spectral_parameter_count(widths: Sequence[int]) -> int:
 def direct_parameter_count(widths: Sequence[int]) -> int:
     """Σ_{j<i} N_i N_j: an independent weight on every connection, skips included."""
     return (sum(widths) ** 2 - sum(n * n for n in widths)) // 2
+
+
+def recursion_cost(shapes: Sequence[Sequence[int]], *, input_is_silent: bool = False) -> int:
+    """Multiply-adds of the recursion for one row: every product twice, but the last (and first)."""
+    products = [math.prod(shape) for shape in shapes]
+    once = products[-1] + (products[0] if input_is_silent and len(products) > 1 else 0)
+    return 2 * sum(products) - once

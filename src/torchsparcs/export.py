@@ -1,0 +1,67 @@
+"""ONNX files that run without this library."""
+
+import copy
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from torchsparcs.checkpoints import write_atomically
+from torchsparcs.extraction import CompactNetwork
+
+
+def to_onnx(
+    network: CompactNetwork | nn.Module, path: str | Path, *, example: torch.Tensor | None = None
+) -> None:
+    """Write ``network`` as an ONNX model with a dynamic batch axis, checked with onnxruntime.
+
+    The model's input is called ``input`` and its output ``output``.
+
+    Args:
+        example: an input with at least two rows; needed only where ``network`` is not one of ours.
+    """
+    try:
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "Exporting needs onnx, onnxscript and onnxruntime: pip install 'torchsparcs[onnx]'."
+        ) from error
+    module = copy.deepcopy(network).eval()
+    if example is None:
+        if not isinstance(network, CompactNetwork):
+            raise ValueError(
+                f"Expected an example input to export a {type(network).__name__}. Got none."
+            )
+        parameter = next(network.parameters())
+        generator = torch.Generator().manual_seed(0)
+        shape = (2, network.widths[0])
+        example = torch.randn(shape, generator=generator, dtype=parameter.dtype)
+        example = example.to(parameter.device)
+    batch = torch.export.Dim("batch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecations inside the exporter are not the user's
+        program = torch.onnx.export(
+            module,
+            (example,),
+            input_names=["input"],
+            output_names=["output"],
+            dynamic_shapes=({0: batch},),
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    content = program.model_proto.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for rows in (example, example[:1]):
+        (got,) = session.run(["output"], {"input": rows.cpu().numpy()})
+        with torch.no_grad():
+            expected = module(rows).cpu().numpy()
+        if not np.allclose(got, expected, rtol=1e-4, atol=1e-4 * max(1.0, abs(expected).max())):
+            raise RuntimeError(
+                f"The ONNX model computes something else than the network: they differ by "
+                f"{abs(got - expected).max()}. Nothing was written."
+            )
+    write_atomically(Path(path), lambda file: file.write(content))
