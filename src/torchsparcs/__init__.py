@@ -1,12 +1,14 @@
 """The smallest network a task needs, found in one training run by spectral architecture search."""
 
+from torchsparcs.compact import CompactNetwork
 from torchsparcs.export import to_onnx
-from torchsparcs.extraction import CompactNetwork, extract
+from torchsparcs.extraction import extract
 from torchsparcs.history import History
 from torchsparcs.network import SpectralLinear, SpectralNetwork
 from torchsparcs.optimization import parameter_groups
 from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
 from torchsparcs.pruning import PruningCurve, pruning_curve
+from torchsparcs.refinement import RefineConfig, refine
 from torchsparcs.saving import load, save
 from torchsparcs.training import TrainConfig, train
 
@@ -14,6 +16,7 @@ __all__ = [
     "CompactNetwork",
     "History",
     "PruningCurve",
+    "RefineConfig",
     "SpectralLinear",
     "SpectralNetwork",
     "TrainConfig",
@@ -22,6 +25,7 @@ __all__ = [
     "load",
     "parameter_groups",
     "pruning_curve",
+    "refine",
     "save",
     "shrink_eigenvalues_",
     "to_onnx",

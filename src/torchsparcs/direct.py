@@ -12,6 +12,8 @@ from torch import Tensor
 from torchsparcs import spectral
 from torchsparcs.network import SpectralNetwork
 
+FLIPPABLE = ("relu", "gelu", "silu")  # f(h) = h + f(−h)
+
 
 @dataclass(frozen=True)
 class DirectSpace:
@@ -178,3 +180,70 @@ def parameter_count(direct: DirectSpace) -> int:
     biases = [direct.bias[rows] for rows in layer_slices(direct)[0]]
     weights = sum(block.numel() for block in connected_blocks(direct).values())
     return weights + sum(bias.numel() for bias in biases if bias.any())
+
+
+def activities(direct: DirectSpace, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row's sources, (n, I + 1 + H), a constant 1 after the inputs; and E[f'²], (H,)."""
+    sources = [inputs, torch.ones_like(inputs[:, :1])]
+    slopes = []
+    rows_of, columns_of = layer_slices(direct)
+    for rows, columns in zip(rows_of[:-1], columns_of[:-1], strict=True):
+        heard = torch.cat([sources[0], *sources[2:]], dim=1)
+        pre = heard @ direct.weights[rows, : columns.stop].T + direct.bias[rows]
+        pre = pre.detach().requires_grad_()
+        with torch.enable_grad():
+            activity = direct.function(pre)
+            (slope,) = torch.autograd.grad(activity.sum(), pre)
+        sources.append(activity.detach())
+        slopes.append(slope.square().mean(dim=0))
+    return torch.cat(sources, dim=1), torch.cat(slopes) if slopes else inputs.new_empty(0)
+
+
+def reoriented(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> DirectSpace:
+    """The same function with the block (target, source) as small as changes of sign can make it.
+
+    Where f(h) = h + f(−h), a neuron that hears ``source`` alone may hear its negative instead if
+    its listeners take over its linear part: W_rj w_j is added to each of their rows. The flips
+    minimise the mean square of what the block carries.
+    """
+    if direct.activation not in FLIPPABLE:
+        return direct
+    rows, columns = layer_slices(direct)
+    cut, listeners = columns[source], rows[target - 1]
+    elsewhere = direct.weights[: direct.hidden].clone()
+    elsewhere[:, cut] = 0
+    can_flip = (elsewhere == 0).all(dim=1) & (direct.outgoing[listeners] != 0).any(dim=0)
+    neurons = can_flip.nonzero().squeeze(1)
+    if not len(neurons):
+        return direct
+    signal = activities(direct, inputs)[0]
+    signal = signal[:, cut] if source == 0 else signal[:, cut.start + 1 : cut.stop + 1]
+    moments = signal.T @ signal / len(signal)
+    incoming = direct.weights[neurons][:, cut]
+    outgoing = direct.outgoing[listeners][:, neurons]
+    block = direct.weights[listeners, cut]
+    # ‖block + Σ_j flip_j v_j w_jᵀ‖² in the metric of the moments, a quadratic form in the flips
+    quadratic = (outgoing.T @ outgoing) * (incoming @ moments @ incoming.T)
+    linear = ((outgoing.T @ block @ moments) * incoming).sum(dim=1)
+    flips = _best_flips(quadratic, linear)
+    flipped = torch.zeros(direct.hidden, dtype=direct.weights.dtype, device=direct.weights.device)
+    flipped[neurons] = flips
+    taken_over = direct.outgoing * flipped  # (H + O, H)
+    weights = direct.weights + taken_over @ direct.weights[: direct.hidden]
+    bias = direct.bias + taken_over @ direct.bias[: direct.hidden]
+    sign = torch.cat([1 - 2 * flipped, flipped.new_ones(direct.outputs)])
+    return replace(direct, weights=weights * sign[:, None], bias=bias * sign)
+
+
+def _best_flips(quadratic: Tensor, linear: Tensor) -> Tensor:
+    """flips in {0, 1} for a low flipsᵀ Q flips + 2 linear · flips: rounded, then single moves."""
+    damped = quadratic + 1e-9 * quadratic.diagonal().diag_embed()
+    flips = torch.linalg.lstsq(damped, -linear[:, None]).solution.squeeze(1).round().clamp(0, 1)
+    for _ in range(10 * len(flips)):
+        # the change of the objective if one flip is undone or made
+        change = (1 - 2 * flips) * 2 * (quadratic @ flips + linear) + quadratic.diagonal()
+        best = change.argmin()
+        if change[best] >= 0:
+            break
+        flips[best] = 1 - flips[best]
+    return flips

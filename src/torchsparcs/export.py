@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from torchsparcs.checkpoints import write_atomically
-from torchsparcs.extraction import CompactNetwork
+from torchsparcs.compact import CompactNetwork
 
 
 def to_onnx(

@@ -1,200 +1,70 @@
-"""From a spectral network to the ordinary network that computes the same."""
+"""From a spectral network, alone or inside any module, to the ordinary network it has become."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.direct import (
-    DirectSpace,
-    connected_blocks,
-    direct_space,
-    keep_neurons,
-    layer_slices,
-    simplified,
-)
-from torchsparcs.network import (
-    Size,
-    SpectralNetwork,
-    check_input,
-    resolve_activation,
-    spectral_networks,
-)
+from torchsparcs.compact import CompactNetwork
+from torchsparcs.direct import direct_space, keep_neurons, simplified
+from torchsparcs.network import SpectralNetwork, spectral_networks
+from torchsparcs.refinement import RefineConfig, refine
+from torchsparcs.tasks import Data, LossFunction
 
 
-class CompactNetwork(nn.Module):
-    """Layers of ``nn.Linear`` blocks, added up where several meet, and one activation.
-
-    >>> network = CompactNetwork([64, 14, 10], [(1, 0), (2, 0), (2, 1)])
-    >>> print(network.describe())
-    64 → 14 → 10, skip 64 → 10: 1,700 parameters, 1,676 multiply-adds
-
-    Args:
-        widths: neurons per layer.
-        connections: the pairs (target, source) of layers that are connected.
-        biased: the layers that have a bias; all but the input by default.
-        maximal: the size of the network this one was extracted from, for :meth:`describe`.
-
-    Shape:
-        - input (..., widths[0]), output (..., widths[-1])
-    """
-
-    def __init__(
-        self,
-        widths: Sequence[int],
-        connections: Sequence[tuple[int, int]],
-        *,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
-        biased: Sequence[int] | None = None,
-        maximal: Size | Sequence | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ):
-        super().__init__()
-        self.widths = tuple(widths)
-        self.maximal = None if maximal is None else Size(*maximal)
-        self.activation_name, self.activation = resolve_activation(activation)
-        self.has_named_activation = isinstance(activation, str)
-        layers = range(1, len(widths))
-        self.connections = tuple(sorted((t, s) for t, s in connections))
-        self.biased = tuple(sorted(layers if biased is None else biased))
-        for target, source in self.connections:
-            if not 0 <= source < target < len(widths):
-                raise ValueError(
-                    f"Expected connections (target, source) between layers 0 <= source < target "
-                    f"<= {len(widths) - 1}. Got {(target, source)}."
-                )
-        for layer in layers:
-            if all(target != layer for target, _ in self.connections):
-                raise ValueError(f"Expected every layer to be connected. Layer {layer} is not.")
-        # The first block of a layer carries its bias.
-        self.blocks = nn.ModuleDict()
-        for target, source in self.connections:
-            first = all(not name.startswith(f"{target}_") for name in self.blocks)
-            bias = first and target in self.biased
-            self.blocks[f"{target}_{source}"] = nn.Linear(
-                widths[source], widths[target], bias=bias, device=device, dtype=dtype
-            )
-
-    @classmethod
-    def from_direct(
-        cls, direct: DirectSpace, *, maximal: Size | None, dtype: torch.dtype
-    ) -> "CompactNetwork":
-        """The layers, blocks and biases of ``direct`` that are not zero."""
-        rows, columns = layer_slices(direct)
-        blocks = connected_blocks(direct)
-        last = len(rows)
-        if not any(target == last for target, _ in blocks):  # a constant: keep its interface
-            blocks[last, 0] = direct.weights[rows[-1], columns[0]]
-        biases = {layer: direct.bias[rows[layer - 1]] for layer in range(1, last + 1)}
-        biased = [layer for layer, bias in biases.items() if bias.any()]
-        network = cls(
-            [s.stop - s.start for s in (columns[0], *rows)],
-            list(blocks),
-            activation=direct.activation,
-            biased=biased,
-            maximal=maximal,
-            device=direct.weights.device,
-            dtype=dtype,
-        )
-        with torch.no_grad():
-            for (target, source), block in blocks.items():
-                linear = network.block(target, source)
-                linear.weight.copy_(block)
-                if linear.bias is not None:
-                    linear.bias.copy_(biases[target])
-        return network
-
-    def block(self, target: int, source: int) -> nn.Linear:
-        """The ``nn.Linear`` from layer ``source`` to layer ``target``."""
-        linear = self.blocks[f"{target}_{source}"]
-        assert isinstance(linear, nn.Linear)
-        return linear
-
-    def forward(self, input: Tensor) -> Tensor:
-        check_input(input, self.widths[0])
-        activities = [input]
-        last = len(self.widths) - 1
-        for layer in range(1, last + 1):
-            terms = [
-                self.block(layer, source)(activities[source])
-                for source in range(layer)
-                if (layer, source) in self.connections
-            ]
-            pre = terms[0]
-            for term in terms[1:]:
-                pre = pre + term
-            activities.append(pre if layer == last else self.activation(pre))
-        return activities[-1]
-
-    @property
-    def size(self) -> Size:
-        parameters = sum(p.numel() for p in self.parameters())
-        macs = sum(self.widths[t] * self.widths[s] for t, s in self.connections)
-        return Size(self.widths, parameters, macs)
-
-    @property
-    def architecture(self) -> str:
-        """The layers and their skip connections in words, "64 → 14 → 10, skip 64 → 10"."""
-
-        def name(layer: int) -> str:
-            return str(self.widths[layer])
-
-        consecutive = " → ".join(map(str, self.widths))
-        skips = [
-            f"{name(source)} → {name(target)}"
-            for target, source in self.connections
-            if source < target - 1
-        ]
-        missing = [
-            f"{name(layer - 1)} → {name(layer)}"
-            for layer in range(1, len(self.widths))
-            if (layer, layer - 1) not in self.connections
-        ]
-        parts = [consecutive]
-        parts += [f"skip {', '.join(skips)}"] * bool(skips)
-        parts += [f"without {', '.join(missing)}"] * bool(missing)
-        return ", ".join(parts)
-
-    def describe(self) -> str:
-        """Architecture and size, and the size of the maximal network it was cut from."""
-        text = f"{self.architecture}: {self.size.amount}"
-        if self.maximal is None:
-            return text
-        widths = " → ".join(map(str, self.maximal.widths))
-        return f"{text}; cut from {widths}: {self.maximal.amount}"
-
-    def __repr__(self) -> str:
-        return f"CompactNetwork({self.describe()})"
-
-
-def extract(module: nn.Module, *, keep: Sequence[Tensor] | None = None) -> nn.Module:
+def extract(
+    module: nn.Module,
+    *,
+    keep: Sequence[Tensor] | None = None,
+    data: Data | None = None,
+    validation: Data | None = None,
+    task: str | LossFunction | None = None,
+    config: RefineConfig | None = None,
+) -> nn.Module:
     """A copy of ``module`` in which every ``SpectralNetwork`` has become a ``CompactNetwork``.
 
-    The copy computes the same. The blocks of direct space are formed first; then neurons without
-    input (their constant folded into later biases), neurons without output, empty layers and
-    all-zero blocks go, and neurons move to the lowest layer that their sources allow.
+    Without data the copy computes exactly the same. The blocks of direct space are formed first;
+    then neurons without input (their constant folded into later biases), neurons without output,
+    empty layers and all-zero blocks go, and neurons move to the lowest layer that their sources
+    allow.
 
-    >>> extract(SpectralNetwork([64, 200, 10]))  # doctest: +ELLIPSIS
+    >>> extract(SpectralNetwork([64, 200, 10]))  # nothing is recruited yet: a perceptron
     CompactNetwork(64 → 10: 650 parameters, 640 multiply-adds; cut from 64 → 200 → 10: ...)
 
+    With data and validation data it goes on to cut what the validation loss does not miss:
+    neurons, layers and skip connections, each refitted by least squares and fine-tuned
+    (:func:`torchsparcs.refinement.refine`).
+
     Args:
-        keep: for a single spectral network, which neurons of each hidden layer stay, (N_k,) bool
-            each; :func:`pruning_curve` makes them. The others are cut out in direct space.
+        keep: which neurons of each hidden layer stay, (N_k,) bool each, as a pruning curve's
+            ``masks`` gives them; the others are cut out in direct space.
+        data: training data, as for :func:`train`.
+        validation: decides how far the cutting may go.
+        task: what the network was trained for, as in ``TrainConfig``.
+        config: how much loss may be given up for size.
+
+    ``keep`` and data speak of one network: with them ``module`` must be a ``SpectralNetwork``.
     """
     networks = spectral_networks(module)
-    if keep is not None and (len(networks) != 1 or networks[0] is not module):
-        raise ValueError("Expected a SpectralNetwork itself where keep is given. Got a module.")
-    compact = {id(network): _compacted(network, keep) for network in networks}
-    if isinstance(module, SpectralNetwork):
-        return compact[id(module)]
-    # Copying with the networks already replaced copies everything else exactly once.
-    memo = {id(network): compact[id(network)] for network in networks}
-    return copy.deepcopy(module, memo)
+    if (keep is not None or data is not None) and not isinstance(module, SpectralNetwork):
+        raise ValueError(
+            "Expected a SpectralNetwork itself where keep or data are given. "
+            f"Got a {type(module).__name__}; extract its spectral networks one by one."
+        )
+    if len({value is None for value in (data, validation, task)}) > 1:
+        raise ValueError("Expected data, validation and task all together, or none of them.")
+    compact = {id(network): _exact(network, keep) for network in networks}
+    if not isinstance(module, SpectralNetwork):
+        # a deep copy that finds the networks already copied copies all the rest
+        return copy.deepcopy(module, dict(compact))
+    result = compact[id(module)]
+    if data is None or validation is None or task is None:
+        return result
+    return refine(result, data, validation, task, config).train(module.training)
 
 
-def _compacted(network: SpectralNetwork, keep: Sequence[Tensor] | None) -> CompactNetwork:
+def _exact(network: SpectralNetwork, keep: Sequence[Tensor] | None) -> CompactNetwork:
     direct = direct_space(network)
     if keep is not None:
         if [len(mask) for mask in keep] != list(network.widths[1:-1]):
@@ -203,10 +73,9 @@ def _compacted(network: SpectralNetwork, keep: Sequence[Tensor] | None) -> Compa
                 f"Got masks of {tuple(len(mask) for mask in keep)}."
             )
         if keep:
-            direct = keep_neurons(direct, torch.cat(list(keep)).bool())
+            mask = torch.cat(list(keep)).bool().to(direct.weights.device)
+            direct = keep_neurons(direct, mask)
     compact = CompactNetwork.from_direct(
-        simplified(direct),
-        maximal=network.size,
-        dtype=network.output_eigenvalues.dtype,
+        simplified(direct), maximal=network.size, dtype=network.output_eigenvalues.dtype
     )
     return compact.train(network.training)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from torchsparcs.compact import CompactNetwork
 from torchsparcs.direct import DirectSpace, direct_space, keep_neurons, simplified
-from torchsparcs.extraction import CompactNetwork
 from torchsparcs.network import SpectralNetwork
 from torchsparcs.tasks import Data, LossFunction, evaluate
 

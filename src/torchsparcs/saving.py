@@ -10,7 +10,7 @@ from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from torchsparcs.checkpoints import write_atomically
-from torchsparcs.extraction import CompactNetwork
+from torchsparcs.compact import CompactNetwork
 from torchsparcs.network import SpectralNetwork
 
 FORMAT = 1

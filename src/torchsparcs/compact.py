@@ -1,0 +1,175 @@
+"""The small network: plain linear blocks and additions, loadable and exportable anywhere."""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.direct import DirectSpace, connected_blocks, layer_slices
+from torchsparcs.network import Size, check_input, resolve_activation
+
+
+class CompactNetwork(nn.Module):
+    """Layers of ``nn.Linear`` blocks, added up where several meet, and one activation.
+
+    >>> network = CompactNetwork([64, 14, 10], [(1, 0), (2, 0), (2, 1)])
+    >>> print(network.describe())
+    64 → 14 → 10, skip 64 → 10: 1,700 parameters, 1,676 multiply-adds
+
+    Args:
+        widths: neurons per layer.
+        connections: the pairs (target, source) of layers that are connected.
+        biased: the layers that have a bias; all but the input by default.
+        maximal: the size of the network this one was extracted from, for :meth:`describe`.
+
+    Shape:
+        - input (..., widths[0]), output (..., widths[-1])
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        connections: Sequence[tuple[int, int]],
+        *,
+        activation: str | Callable[[Tensor], Tensor] = "relu",
+        biased: Sequence[int] | None = None,
+        maximal: Size | Sequence | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__()
+        self.widths = tuple(widths)
+        self.maximal = None if maximal is None else Size(*maximal)
+        self.activation_name, self.activation = resolve_activation(activation)
+        self.has_named_activation = isinstance(activation, str)
+        layers = range(1, len(widths))
+        self.connections = tuple(sorted((t, s) for t, s in connections))
+        self.biased = tuple(sorted(layers if biased is None else biased))
+        for target, source in self.connections:
+            if not 0 <= source < target < len(widths):
+                raise ValueError(
+                    f"Expected connections (target, source) between layers 0 <= source < target "
+                    f"<= {len(widths) - 1}. Got {(target, source)}."
+                )
+        for layer in layers:
+            if all(target != layer for target, _ in self.connections):
+                raise ValueError(f"Expected every layer to be connected. Layer {layer} is not.")
+        # The first block of a layer carries its bias.
+        self.blocks = nn.ModuleDict()
+        for target, source in self.connections:
+            first = all(not name.startswith(f"{target}_") for name in self.blocks)
+            bias = first and target in self.biased
+            self.blocks[f"{target}_{source}"] = nn.Linear(
+                widths[source], widths[target], bias=bias, device=device, dtype=dtype
+            )
+
+    @classmethod
+    def from_direct(
+        cls, direct: DirectSpace, *, maximal: Size | None, dtype: torch.dtype
+    ) -> "CompactNetwork":
+        """The layers, blocks and biases of ``direct`` that are not zero."""
+        rows, columns = layer_slices(direct)
+        blocks = connected_blocks(direct)
+        last = len(rows)
+        if not any(target == last for target, _ in blocks):  # a constant: keep its interface
+            blocks[last, 0] = direct.weights[rows[-1], columns[0]]
+        biases = {layer: direct.bias[rows[layer - 1]] for layer in range(1, last + 1)}
+        biased = [layer for layer, bias in biases.items() if bias.any()]
+        network = cls(
+            [s.stop - s.start for s in (columns[0], *rows)],
+            list(blocks),
+            activation=direct.activation,
+            biased=biased,
+            maximal=maximal,
+            device=direct.weights.device,
+            dtype=dtype,
+        )
+        with torch.no_grad():
+            for (target, source), block in blocks.items():
+                linear = network.block(target, source)
+                linear.weight.copy_(block)
+                if linear.bias is not None:
+                    linear.bias.copy_(biases[target])
+        return network
+
+    def to_direct(self) -> DirectSpace:
+        """The same network neuron by neuron, in float64."""
+        hidden, inputs = sum(self.widths[1:-1]), self.widths[0]
+        weight = next(self.parameters()).detach().double()
+        weights = weight.new_zeros(hidden + self.widths[-1], inputs + hidden)
+        bias = weight.new_zeros(len(weights))
+        starts = [0, *accumulate(self.widths[1:])]
+        for target, source in self.connections:
+            rows = slice(starts[target - 1], starts[target])
+            start = 0 if source == 0 else inputs + starts[source - 1]
+            linear = self.block(target, source)
+            weights[rows, start : start + self.widths[source]] = linear.weight.detach()
+            if linear.bias is not None:
+                bias[rows] = linear.bias.detach()
+        sizes = torch.tensor(self.widths[1:-1], dtype=torch.long, device=weight.device)
+        layers = torch.arange(1, len(sizes) + 1, device=weight.device).repeat_interleave(sizes)
+        activation = self.activation_name if self.has_named_activation else self.activation
+        return DirectSpace(weights, bias, layers, activation, self.activation)
+
+    def block(self, target: int, source: int) -> nn.Linear:
+        """The ``nn.Linear`` from layer ``source`` to layer ``target``."""
+        linear = self.blocks[f"{target}_{source}"]
+        assert isinstance(linear, nn.Linear)
+        return linear
+
+    def forward(self, input: Tensor) -> Tensor:
+        check_input(input, self.widths[0])
+        activities = [input]
+        last = len(self.widths) - 1
+        for layer in range(1, last + 1):
+            terms = [
+                self.block(layer, source)(activities[source])
+                for source in range(layer)
+                if (layer, source) in self.connections
+            ]
+            pre = terms[0]
+            for term in terms[1:]:
+                pre = pre + term
+            activities.append(pre if layer == last else self.activation(pre))
+        return activities[-1]
+
+    @property
+    def size(self) -> Size:
+        parameters = sum(p.numel() for p in self.parameters())
+        macs = sum(self.widths[t] * self.widths[s] for t, s in self.connections)
+        return Size(self.widths, parameters, macs)
+
+    @property
+    def architecture(self) -> str:
+        """The layers and their skip connections in words, "64 → 14 → 10, skip 64 → 10"."""
+
+        def name(layer: int) -> str:
+            return str(self.widths[layer])
+
+        consecutive = " → ".join(map(str, self.widths))
+        skips = [
+            f"{name(source)} → {name(target)}"
+            for target, source in self.connections
+            if source < target - 1
+        ]
+        missing = [
+            f"{name(layer - 1)} → {name(layer)}"
+            for layer in range(1, len(self.widths))
+            if (layer, layer - 1) not in self.connections
+        ]
+        parts = [consecutive]
+        parts += [f"skip {', '.join(skips)}"] * bool(skips)
+        parts += [f"without {', '.join(missing)}"] * bool(missing)
+        return ", ".join(parts)
+
+    def describe(self) -> str:
+        """Architecture and size, and the size of the maximal network it was cut from."""
+        text = f"{self.architecture}: {self.size.amount}"
+        if self.maximal is None:
+            return text
+        widths = " → ".join(map(str, self.maximal.widths))
+        return f"{text}; cut from {widths}: {self.maximal.amount}"
+
+    def __repr__(self) -> str:
+        return f"CompactNetwork({self.describe()})"

@@ -1,0 +1,280 @@
+"""Making a network smaller with data at hand: cut, refit by least squares, fine-tune, judge.
+
+Every cut is judged by the validation loss. A cut neuron or block is not simply missing
+afterwards: each layer that heard it is refitted to its old input signal from the sources it has
+left, in closed form, so duplicates and linear combinations cost nothing to remove.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from torchsparcs.compact import CompactNetwork
+from torchsparcs.direct import (
+    DirectSpace,
+    activities,
+    connected_blocks,
+    keep_neurons,
+    layer_slices,
+    reoriented,
+    simplified,
+)
+from torchsparcs.tasks import Data, LossFunction, batches_of, evaluate, resolve_task
+from torchsparcs.training import TrainConfig, train
+
+RIDGE = 1e-8  # relative to the mean square of each source
+WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as they are
+SHARE_PER_ROUND = 0.1  # of the neurons, cut before the Gram matrix is formed anew
+
+
+@dataclass(frozen=True)
+class RefineConfig:
+    """How far a network may be cut.
+
+    Attributes:
+        tolerance: what may be given up, as a share of the loss of a constant prediction.
+        slack: a cut block may cost that many times the tolerance before it is fine-tuned.
+        rows: training rows used for least squares.
+        epochs, lr, batch_size: of each fine-tuning.
+    """
+
+    tolerance: float = 1e-3
+    slack: float = 10.0
+    rows: int = 20_000
+    epochs: int = 10
+    lr: float = 2e-3
+    batch_size: int = 1024
+    seed: int = 0
+
+
+def refine(
+    network: CompactNetwork,
+    data: Data,
+    validation: Data,
+    task: str | LossFunction,
+    config: RefineConfig | None = None,
+) -> CompactNetwork:
+    """A smaller network whose validation loss is within the tolerance of ``network``'s.
+
+    Neurons go first, then whole blocks between layers (where a layer loses its hidden sources,
+    its neurons move up and the network becomes shallower; a skip connection that ReLU, GELU or
+    SiLU neurons can carry by changing their sign is moved into them), and after a fine-tuning of
+    what is left both once more.
+    """
+    refining = _Refining(network, data, validation, task, config or RefineConfig())
+    direct = refining.fewer_neurons(simplified(network.to_direct()))
+    direct = refining.fewer_blocks(direct)
+    direct = refining.fine_tuned(direct)
+    direct = refining.fewer_neurons(direct)
+    direct = refining.fewer_blocks(direct)
+    return refining.compact(direct)
+
+
+class _Refining:
+    """One refinement: the data, and how much loss is allowed."""
+
+    def __init__(
+        self,
+        network: CompactNetwork,
+        data: Data,
+        validation: Data,
+        task: str | LossFunction,
+        config: RefineConfig,
+    ):
+        self.network, self.data, self.validation = network, data, validation
+        self.task, self.config = task, config
+        weight = next(network.parameters())
+        self.inputs = _first_rows(data, config.rows).to(weight.device, torch.float64)
+        self.allowance = config.tolerance * _constant_loss(network, validation, task)
+        self.best = evaluate(network, validation, task).loss
+
+    @property
+    def limit(self) -> float:
+        return self.best + self.allowance
+
+    def compact(self, direct: DirectSpace) -> CompactNetwork:
+        parameter = next(self.network.parameters())
+        return CompactNetwork.from_direct(
+            direct, maximal=self.network.maximal, dtype=parameter.dtype
+        )
+
+    def loss(self, direct: DirectSpace) -> float:
+        return evaluate(self.compact(direct), self.validation, self.task).loss
+
+    def fine_tuned(self, direct: DirectSpace) -> DirectSpace:
+        """After a few epochs of gradient descent, or as it was where that did not help."""
+        compact, config = self.compact(direct), self.config
+        training = TrainConfig(
+            task=self.task,
+            epochs=config.epochs,
+            lr=config.lr,
+            batch_size=config.batch_size,
+            seed=config.seed,
+        )
+        train(compact, self.data, training, progress=False)
+        tuned = compact.to_direct()
+        loss = self.loss(tuned)
+        if loss > self.loss(direct):
+            return direct
+        self.best = min(self.best, loss)
+        return tuned
+
+    def fewer_neurons(self, direct: DirectSpace) -> DirectSpace:
+        """Backward elimination: the cheapest neurons first, as long as the loss allows it."""
+        share = SHARE_PER_ROUND
+        while direct.hidden:
+            count = max(1, int(share * direct.hidden))
+            candidate = simplified(eliminated(direct, self.inputs, count))
+            if self.loss(candidate) <= self.limit:
+                direct = candidate
+            elif count == 1:
+                break
+            else:
+                share /= 2
+        return direct
+
+    def fewer_blocks(self, direct: DirectSpace) -> DirectSpace:
+        """Cut blocks one after the other, from the output back, where the loss allows it."""
+        tried: set[tuple[int, int, int]] = set()
+        while True:
+            depth = len(layer_slices(direct)[0])
+            blocks = sorted(connected_blocks(direct), reverse=True)
+            todo = [pair for pair in blocks if (*pair, depth) not in tried]
+            todo = [pair for pair in todo if sum(t == pair[0] for t, _ in blocks) > 1]
+            if not todo:
+                return direct
+            tried.add((*todo[0], depth))
+            direct = self._without_block(direct, *todo[0])
+
+    def _without_block(self, direct: DirectSpace, target: int, source: int) -> DirectSpace:
+        for candidate in (
+            cut_block(direct, self.inputs, target, source),
+            cut_block(reoriented(direct, self.inputs, target, source), self.inputs, target, source),
+        ):
+            loss = self.loss(candidate)
+            if self.limit < loss <= self.limit + self.config.slack * self.allowance:
+                candidate = self.fine_tuned(candidate)
+                loss = self.loss(candidate)
+            if loss <= self.limit:
+                return simplified(candidate)
+        return direct
+
+
+def eliminated(direct: DirectSpace, inputs: Tensor, count: int) -> DirectSpace:
+    """Without the ``count`` neurons that cost least, their listeners refitted.
+
+    A layer i hears sources with Gram matrix G. If source q is taken away and the weights W_i are
+    refitted by least squares, W_i ← W_i − W_iq P_q / P_qq with P = G⁻¹, and the squared error of
+    i grows by W_iq² / P_qq. The cost of q is the sum over its listeners, each weighted by how
+    strongly the output feels it.
+    """
+    sources, slopes = activities(direct, inputs)
+    refits = _refits(direct, sources)
+    weights = _with_bias(direct)
+    first = weights.shape[1] - direct.hidden
+    alive = torch.ones(direct.hidden, dtype=torch.bool, device=weights.device)
+    for _ in range(min(count, direct.hidden)):
+        gain = _gain(direct, weights[:, first:], slopes)
+        cost = torch.zeros(direct.hidden, dtype=weights.dtype, device=weights.device)
+        for rows, inverse in refits:
+            certainty = inverse.diagonal()[first:]
+            felt = gain[rows] @ weights[rows, first:].square()
+            cost += torch.where(certainty > 0, felt / certainty.clamp_min(1e-300), felt)
+        neuron = int(torch.where(alive, cost, torch.inf).argmin())
+        alive[neuron] = False
+        column = first + neuron
+        for rows, inverse in refits:
+            if inverse[column, column] > 0:
+                step = inverse[column] / inverse[column, column]
+                weights[rows] -= torch.outer(weights[rows, column], step)
+                inverse -= torch.outer(inverse[:, column], step)
+                inverse[column] = inverse[:, column] = 0
+            weights[rows, column] = 0
+    return keep_neurons(_from_biased(direct, weights), alive)
+
+
+def cut_block(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> DirectSpace:
+    """Without the block (target, source), its signal refitted into the target's other sources."""
+    rows, columns = layer_slices(direct)
+    mine, cut = rows[target - 1], columns[source]
+    sources, _ = activities(direct, inputs)
+    weights = _with_bias(direct)
+    shift = weights.shape[1] - direct.weights.shape[1]  # the bias column stands after the inputs
+    cut = cut if source == 0 else slice(cut.start + shift, cut.stop + shift)
+    signal = sources[:, cut] @ weights[mine, cut].T
+    weights[mine, cut] = 0
+    kept = _heard(weights[mine], direct.inputs)
+    others = sources[:, kept]
+    gram = _damped(others.T @ others)
+    row_index = torch.arange(mine.start, mine.stop, device=weights.device)
+    column_index = kept.nonzero().squeeze(1)
+    weights[row_index[:, None], column_index] += torch.linalg.solve(gram, others.T @ signal).T
+    return _from_biased(direct, weights)
+
+
+def _refits(direct: DirectSpace, sources: Tensor) -> list[tuple[slice, Tensor]]:
+    """For each layer: its rows, and the inverse Gram matrix of the sources connected to it."""
+    weights = _with_bias(direct)
+    free = slice(direct.inputs if direct.inputs > WIDEST_REFIT else 0, weights.shape[1])
+    gram = torch.zeros(weights.shape[1], weights.shape[1]).to(weights)
+    gram[free, free] = _damped(sources[:, free].T @ sources[:, free] / len(sources))
+    refits = []
+    for rows in layer_slices(direct)[0]:
+        heard = _heard(weights[rows], direct.inputs).nonzero().squeeze(1)
+        inverse = torch.zeros_like(gram)
+        inverse[heard[:, None], heard] = torch.linalg.inv(gram[heard[:, None], heard])
+        refits.append((rows, inverse))
+    return refits
+
+
+def _heard(weights: Tensor, inputs: int) -> Tensor:
+    """The sources a layer hears and whose weights may be refitted, a mask."""
+    heard = (weights != 0).any(dim=0)
+    if inputs > WIDEST_REFIT:
+        heard[:inputs] = False
+    return heard
+
+
+def _damped(gram: Tensor) -> Tensor:
+    return gram + torch.diag(RIDGE * gram.diagonal() + 1e-12)
+
+
+def _gain(direct: DirectSpace, outgoing: Tensor, slopes: Tensor) -> Tensor:
+    """How the squared output error grows with a squared error in each row's signal, (H + O,)."""
+    gain = torch.ones(len(outgoing), dtype=outgoing.dtype, device=outgoing.device)
+    for rows in reversed(layer_slices(direct)[0][:-1]):
+        felt = gain[rows.stop :] @ outgoing[rows.stop :, rows].square()
+        gain[rows] = slopes[rows] * felt
+    return gain
+
+
+def _with_bias(direct: DirectSpace) -> Tensor:
+    """The weights with the bias as the column of a constant source after the inputs."""
+    left, right = direct.weights[:, : direct.inputs], direct.outgoing
+    return torch.cat([left, direct.bias[:, None], right], dim=1)
+
+
+def _from_biased(direct: DirectSpace, weights: Tensor) -> DirectSpace:
+    n = direct.inputs
+    joined = torch.cat([weights[:, :n], weights[:, n + 1 :]], dim=1)
+    return replace(direct, weights=joined, bias=weights[:, n].clone())
+
+
+def _first_rows(data: Data, rows: int) -> Tensor:
+    inputs, count = [], 0
+    for x, _ in batches_of(data, rows):
+        inputs.append(x[: rows - count])
+        count += len(inputs[-1])
+        if count >= rows:
+            break
+    return torch.cat(inputs)
+
+
+@torch.no_grad()
+def _constant_loss(network: CompactNetwork, validation: Data, task: str | LossFunction) -> float:
+    """The loss of predicting the network's mean output for every row."""
+    pairs = [(network(x), y) for x, y in batches_of(validation, 8192)]
+    output, target = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    constant = output.mean(dim=0, keepdim=True).expand_as(output)
+    return resolve_task(task).loss(constant, target).item()
