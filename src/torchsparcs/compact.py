@@ -55,14 +55,17 @@ class CompactNetwork(nn.Module):
         for layer in layers:
             if all(target != layer for target, _ in self.connections):
                 raise ValueError(f"Expected every layer to be connected. Layer {layer} is not.")
-        # The first block of a layer carries its bias.
         self.blocks = nn.ModuleDict()
-        for target, source in self.connections:
-            first = all(not name.startswith(f"{target}_") for name in self.blocks)
-            bias = first and target in self.biased
-            self.blocks[f"{target}_{source}"] = nn.Linear(
-                widths[source], widths[target], bias=bias, device=device, dtype=dtype
-            )
+        self._block_names = []  # of each layer: (name of the block, source layer)
+        for layer in layers:
+            sources = [source for target, source in self.connections if target == layer]
+            for source in sources:
+                # the first block of a layer carries its bias
+                bias = source == sources[0] and layer in self.biased
+                self.blocks[f"{layer}_{source}"] = nn.Linear(
+                    widths[source], widths[layer], bias=bias, device=device, dtype=dtype
+                )
+            self._block_names.append([(f"{layer}_{source}", source) for source in sources])
 
     @classmethod
     def from_direct(
@@ -121,17 +124,12 @@ class CompactNetwork(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         check_input(input, self.widths[0])
         activities = [input]
-        last = len(self.widths) - 1
-        for layer in range(1, last + 1):
-            terms = [
-                self.block(layer, source)(activities[source])
-                for source in range(layer)
-                if (layer, source) in self.connections
-            ]
-            pre = terms[0]
-            for term in terms[1:]:
-                pre = pre + term
-            activities.append(pre if layer == last else self.activation(pre))
+        for names in self._block_names:
+            (first, source), *others = names
+            pre = self.blocks[first](activities[source])
+            for name, source in others:
+                pre = pre + self.blocks[name](activities[source])
+            activities.append(self.activation(pre) if names is not self._block_names[-1] else pre)
         return activities[-1]
 
     @property

@@ -1,7 +1,10 @@
 """ONNX files that run without this library."""
 
+import contextlib
 import copy
+import logging
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +44,7 @@ def to_onnx(
         example = torch.randn(shape, generator=generator, dtype=parameter.dtype)
         example = example.to(parameter.device)
     batch = torch.export.Dim("batch")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecations inside the exporter are not the user's
+    with _quiet_exporter():
         program = torch.onnx.export(
             module,
             (example,),
@@ -65,3 +67,17 @@ def to_onnx(
                 f"{abs(got - expected).max()}. Nothing was written."
             )
     write_atomically(Path(path), lambda file: file.write(content))
+
+
+@contextlib.contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """Deprecations inside the exporter, and its notes on packages it misses, help no user."""
+    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

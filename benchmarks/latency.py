@@ -1,0 +1,106 @@
+"""Is the compact network faster on the clock than what it was cut from?
+
+Inference on one core at batch 1 and 1024, in torch and in onnxruntime, for networks with a given number of
+recruited neurons: the compact network, the maximal spectral network and a plain MLP of the maximal
+widths (onnxruntime: compact and MLP).
+
+    python benchmarks/latency.py
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import onnxruntime
+import torch
+from recording import RESULTS, record
+from torch import nn
+
+from torchsparcs import SpectralNetwork, extract, to_onnx
+
+CASES = {  # maximal widths, neurons recruited in the first hidden layer
+    "digits": ([64, 200, 10], 14),
+    "mnist": ([784, 200, 10], 30),
+    "teacher-student": ([20, 200, 200, 20], 20),
+}
+
+
+def recruited(widths: list[int], neurons: int) -> SpectralNetwork:
+    """A network with ``neurons`` recruited in its last hidden layer."""
+    network = SpectralNetwork(widths)
+    nn.init.normal_(network.hidden_eigenvalues[-1][:neurons])
+    return network.eval()
+
+
+def mlp(widths: list[int]) -> nn.Module:
+    layers = [m for n, k in pairwise(widths) for m in (nn.Linear(n, k), nn.ReLU())]
+    return nn.Sequential(*layers[:-1]).eval()
+
+
+def microseconds(call: Callable[[], object], seconds: float) -> float:
+    for _ in range(20):
+        call()
+    times = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        for _ in range(10):
+            call()
+        times.append((time.perf_counter() - start) / 10)
+    return statistics.median(times) * 1e6
+
+
+def onnx_call(module: nn.Module, x: torch.Tensor, folder: Path) -> Callable[[], object]:
+    path = folder / "model.onnx"
+    to_onnx(module, path, example=torch.randn(2, x.shape[1]))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    rows = x.numpy()
+    return lambda: session.run(None, {"input": rows})
+
+
+@torch.inference_mode()
+def measure(widths: list[int], neurons: int, seconds: float, folder: Path) -> list[dict]:
+    torch.manual_seed(0)
+    network = recruited(widths, neurons)
+    compact, plain = extract(network), mlp(widths)
+    rows = []
+    for batch in (1, 1024):
+        x = torch.randn(batch, widths[0])
+        with torch.inference_mode(False):
+            onnx_compact, onnx_plain = (onnx_call(m, x, folder) for m in (compact, plain))
+        row = {
+            "batch": batch,
+            "architecture": compact.architecture,
+            "compact": microseconds(lambda x=x: compact(x), seconds),
+            "spectral": microseconds(lambda x=x: network(x), seconds),
+            "mlp": microseconds(lambda x=x: plain(x), seconds),
+            "onnx_compact": microseconds(onnx_compact, seconds),
+            "onnx_mlp": microseconds(onnx_plain, seconds),
+        }
+        print({k: round(v, 1) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=2.0, help="time spent on each number")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        results = {
+            name: measure(*case, arguments.seconds, Path(folder)) for name, case in CASES.items()
+        }
+    note = {"unit": "microseconds per call, median", "threads": torch.get_num_threads()}
+    print(record("latency", "cpu", {**note, "cases": results}, arguments.out))
+
+
+if __name__ == "__main__":
+    main()

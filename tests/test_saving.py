@@ -1,0 +1,357 @@
+"""Files: what is saved comes back bit by bit, and nothing but a ValueError comes of a bad file."""
+
+import json
+import os
+import pickle
+import time
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networks import randomised
+from safetensors.torch import save as safetensors_bytes
+from torch import nn
+
+from torchsparcs import CompactNetwork, SpectralNetwork, extract, load, save
+from torchsparcs.network import ACTIVATIONS
+
+DTYPES = [torch.float32, torch.float64, torch.bfloat16]
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=3)
+    | st.sampled_from([*ACTIVATIONS, "iterated", "SpectralNetwork"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+X = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+
+
+def spectral(widths=(3, 5, 2), **options) -> SpectralNetwork:
+    return randomised(SpectralNetwork(list(widths), **options), 0)
+
+
+def compact(widths=(3, 6, 4, 2), **options) -> CompactNetwork:
+    return extract(randomised(SpectralNetwork(list(widths), **options), 0, dead=0.3))
+
+
+def written(network, path: Path) -> bytes:
+    save(network, path)
+    return path.read_bytes()
+
+
+def header_length(content: bytes) -> int:
+    return 8 + int.from_bytes(content[:8], "little")
+
+
+def header_of(network, folder: Path) -> dict:
+    content = written(network, folder / "whole")
+    tensors = json.loads(content[8 : header_length(content)])
+    return json.loads(tensors["__metadata__"]["torchsparcs"])
+
+
+def forged(network, path: Path, header, tensors=None) -> Path:
+    """A file with the tensors of ``network`` and another header."""
+    text = header if isinstance(header, str) else json.dumps(header)
+    tensors = dict(network.state_dict()) if tensors is None else tensors
+    path.write_bytes(safetensors_bytes(tensors, metadata={"torchsparcs": text}))
+    return path
+
+
+def changed(header: dict, **changes) -> dict:
+    top = {name: value for name, value in changes.items() if name in header}
+    options = {name: value for name, value in changes.items() if name not in header}
+    return {**header, "options": {**header["options"], **options}, **top}
+
+
+def is_alike(loaded: nn.Module, network: nn.Module) -> bool:
+    shapes, expected = (
+        {name: tensor.shape for name, tensor in module.state_dict().items()}
+        for module in (loaded, network)
+    )
+    return shapes == expected and bool(repr(loaded))
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize(
+        ("bias", "train_input", "update", "dtype"),
+        [*product([True, False], [True, False], ["feedforward", "iterated"], DTYPES)],
+    )
+    def test_of_every_spectral_network(self, tmp_path, bias, train_input, update, dtype):
+        network = spectral(
+            (3, 5, 4, 2),
+            bias=bias,
+            train_input_eigenvalues=train_input,
+            update=update,
+            dtype=dtype,
+        )
+        save(network, tmp_path / "network")
+        loaded = load(tmp_path / "network")
+        assert torch.equal(loaded(X.to(dtype)), network(X.to(dtype)))
+        assert repr(loaded) == repr(network)
+        assert {p.dtype for p in loaded.parameters()} == {dtype}
+        for name in ("bias", "train_input_eigenvalues", "update", "widths"):
+            assert getattr(loaded, name) == getattr(network, name)
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("bias", [True, False])
+    def test_of_compact_networks(self, tmp_path, bias, dtype):
+        network = compact(bias=bias, dtype=dtype)
+        save(network, tmp_path / "network")
+        loaded = load(tmp_path / "network")
+        assert torch.equal(loaded(X.to(dtype)), network(X.to(dtype)))
+        assert repr(loaded) == repr(network)
+        assert {p.dtype for p in loaded.parameters()} == {dtype}
+        for name in ("widths", "connections", "biased", "maximal", "size"):
+            assert getattr(loaded, name) == getattr(network, name)
+
+    @pytest.mark.parametrize("name", ACTIVATIONS)
+    def test_of_every_named_activation(self, tmp_path, name):
+        for network in (spectral(activation=name), compact(activation=name)):
+            save(network, tmp_path / name)
+            loaded = load(tmp_path / name)
+            assert loaded.activation_name == name
+            assert torch.equal(loaded(X), network(X))
+
+    def test_of_a_constant_and_of_a_network_without_hidden_layer(self, tmp_path):
+        constant = SpectralNetwork([3, 4, 2])
+        nn.init.zeros_(constant.output_eigenvalues)
+        for network in (spectral((3, 2)), extract(spectral((3, 2))), extract(constant)):
+            save(network, tmp_path / "network")
+            assert torch.equal(load(tmp_path / "network")(X), network(X))
+
+    @pytest.mark.parametrize("train_input", [True, False])
+    def test_a_loaded_network_can_be_trained_and_saved_again(self, tmp_path, train_input):
+        for network in (spectral(train_input_eigenvalues=train_input), compact()):
+            save(network, tmp_path / "network")
+            loaded = load(tmp_path / "network")
+            before = loaded(X).detach()
+            assert all(p.is_leaf and p.requires_grad for p in loaded.parameters())
+            assert [name for name, _ in loaded.named_parameters()] == [
+                name for name, _ in network.named_parameters()
+            ]
+            optimizer = torch.optim.SGD(loaded.parameters(), lr=1e-4)
+            loaded(X).square().mean().backward()
+            assert all(p.grad is not None for p in loaded.parameters())
+            optimizer.step()
+            assert loaded(X).square().mean() < before.square().mean()
+            save(loaded, tmp_path / "again")
+            assert torch.equal(load(tmp_path / "again")(X), loaded(X))
+
+    def test_extracting_after_loading(self, tmp_path):
+        network = randomised(SpectralNetwork([3, 8, 2]), 0, dead=0.5)
+        save(network, tmp_path / "network")
+        assert torch.equal(extract(load(tmp_path / "network"))(X), extract(network)(X))
+
+    def test_a_path_may_be_a_string_in_a_new_folder(self, tmp_path):
+        path = str(tmp_path / "new" / "folder" / "network.safetensors")
+        save(spectral(), path)
+        assert torch.equal(load(path)(X), spectral()(X))
+
+
+class TestSaving:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda activation: SpectralNetwork([3, 5, 2], activation=activation),
+            lambda activation: CompactNetwork([3, 2], [(1, 0)], activation=activation),
+        ],
+        ids=["spectral", "compact"],
+    )
+    @pytest.mark.parametrize(
+        ("activation", "name"), [(torch.cos, "cos"), (nn.PReLU(), "PReLU"), (torch.relu, "relu")]
+    )
+    def test_functions_are_not_written_to_files(self, tmp_path, make, activation, name):
+        network = make(activation)
+        with pytest.raises(ValueError, match=rf"activation given by its name.*Got {name}"):
+            save(network, tmp_path / "network")
+        assert not list(tmp_path.iterdir())
+
+    def test_other_modules_are_refused(self, tmp_path):
+        message = r"among SpectralNetwork, CompactNetwork\. Got Linear"
+        with pytest.raises(ValueError, match=message):
+            save(nn.Linear(3, 2), tmp_path / "network")
+
+    @pytest.mark.parametrize("broken", ["fsync", "replace"])
+    def test_a_failing_write_leaves_the_old_file(self, tmp_path, monkeypatch, broken):
+        path = tmp_path / "network"
+        before = written(spectral(), path)
+
+        def fail(*args):
+            raise OSError("No space left on device")
+
+        monkeypatch.setattr(*((os, "fsync") if broken == "fsync" else (Path, "replace")), fail)
+        with pytest.raises(OSError, match="No space left"):
+            save(compact(), path)
+        assert path.read_bytes() == before
+        assert [file.name for file in tmp_path.iterdir()] == ["network"]
+
+    def test_a_folder_in_the_way_leaves_nothing_behind(self, tmp_path):
+        (tmp_path / "network").mkdir()
+        with pytest.raises(OSError, match="network"):
+            save(spectral(), tmp_path / "network")
+        assert [file.name for file in tmp_path.iterdir()] == ["network"]
+
+    def test_the_file_is_safetensors_and_no_pickle(self, tmp_path):
+        content = written(spectral(), tmp_path / "network")
+        tensors = json.loads(content[8 : header_length(content)])
+        assert set(tensors) == {"__metadata__", *spectral().state_dict()}
+        assert tensors["output_eigenvalues"]["dtype"] == "F32"
+        assert list(tensors["__metadata__"]) == ["torchsparcs"]
+
+
+class Opens:
+    """A pickle that opens a file when it is read."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+class TestBadFiles:
+    @pytest.mark.parametrize("make", [spectral, compact])
+    def test_truncated_anywhere(self, tmp_path, make):
+        content = written(make(), tmp_path / "whole")
+        path = tmp_path / "part"
+        for length in {*range(0, len(content), 11), *range(16), len(content) - 1}:
+            path.write_bytes(content[:length])
+            with pytest.raises(ValueError, match="part is truncated, corrupted or foreign"):
+                load(path)
+
+    def test_something_appended(self, tmp_path):
+        content = written(spectral(), tmp_path / "network")
+        (tmp_path / "network").write_bytes(content + b"\0")
+        with pytest.raises(ValueError, match="truncated, corrupted or foreign"):
+            load(tmp_path / "network")
+
+    @pytest.mark.parametrize("make", [spectral, compact])
+    @settings(max_examples=200, deadline=None)
+    @given(data=st.data())
+    def test_any_bytes_of_the_header_changed(self, tmp_path_factory, make, data):
+        path = tmp_path_factory.getbasetemp() / "flipped"
+        content = bytearray(written(make(), path))
+        places = st.integers(0, header_length(content) - 1)
+        for place, byte in data.draw(
+            st.lists(st.tuples(places, st.integers(0, 255)), min_size=1, max_size=4)
+        ):
+            content[place] = byte
+        path.write_bytes(content)
+        try:
+            loaded = load(path)
+        except ValueError:
+            return
+        assert is_alike(loaded, make())
+
+    @pytest.mark.parametrize("make", [spectral, compact])
+    @settings(max_examples=100, deadline=None)
+    @given(data=st.data())
+    def test_any_value_of_the_header_changed(self, tmp_path_factory, make, data):
+        folder = tmp_path_factory.getbasetemp()
+        header = header_of(make(), folder)
+        name = data.draw(st.sampled_from([*header, *header["options"]]))
+        path = forged(make(), folder / "forged", changed(header, **{name: data.draw(JSON)}))
+        try:
+            loaded = load(path)
+        except ValueError:
+            return
+        assert is_alike(loaded, make())
+
+    def test_foreign_safetensors(self, tmp_path):
+        path = tmp_path / "foreign"
+        path.write_bytes(safetensors_bytes({"weight": torch.zeros(2, 2)}))
+        with pytest.raises(ValueError, match=r"saved by torchsparcs.*foreign has no 'torchsparcs'"):
+            load(path)
+        path.write_bytes(safetensors_bytes({"weight": torch.zeros(2)}, metadata={"format": "pt"}))
+        with pytest.raises(ValueError, match="has no 'torchsparcs' header"):
+            load(path)
+
+    def test_pickles_are_not_opened(self, tmp_path):
+        path, marker = tmp_path / "pickle", tmp_path / "marker"
+        path.write_bytes(pickle.dumps(Opens(marker)))
+        with pytest.raises(ValueError, match="truncated, corrupted or foreign"):
+            load(path)
+        torch.save(Opens(marker), path)
+        with pytest.raises(ValueError, match="truncated, corrupted or foreign"):
+            load(path)
+        assert not marker.exists()
+
+    @pytest.mark.parametrize("name", ["nothing", "folder"])
+    def test_a_missing_file_is_named(self, tmp_path, name):
+        (tmp_path / "folder").mkdir()
+        with pytest.raises(FileNotFoundError, match=f"There is none at .*{name}"):
+            load(tmp_path / name)
+
+    @pytest.mark.parametrize("version", [2, 10**6, float("inf")])
+    def test_a_newer_format(self, tmp_path, version):
+        header = changed(header_of(spectral(), tmp_path), format=version)
+        with pytest.raises(ValueError, match=r"format 1 or older.*newer torchsparcs|in JSON"):
+            load(forged(spectral(), tmp_path / "newer", header))
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "3", '{"format": null}', "[" * 100_000])
+    def test_a_header_that_is_no_header(self, tmp_path, text):
+        with pytest.raises(ValueError, match="a 'torchsparcs' header in JSON"):
+            load(forged(spectral(), tmp_path / "bad", text))
+
+    @pytest.mark.parametrize(
+        ("make", "changes", "message"),
+        [
+            (spectral, {"widths": [3, 5, 3]}, "size mismatch"),
+            (spectral, {"widths": [3, 2]}, "Unexpected key"),
+            (spectral, {"widths": [3, 0, 2]}, "positive integers"),
+            (spectral, {"widths": "352"}, "a sequence of integers"),
+            (spectral, {"widths": [10**12, 10**12]}, ""),
+            (spectral, {"widths": [10**30] * 3}, ""),
+            (spectral, {"widths": [10**6] * 3}, "size mismatch"),
+            (spectral, {"widths": [1] * 10**6}, "more layers than tensors"),
+            (spectral, {"bias": False}, "size mismatch"),
+            (spectral, {"train_input_eigenvalues": True}, "Missing key"),
+            (spectral, {"update": "loop"}, "feedforward, iterated"),
+            (spectral, {"activation": "swish"}, "relu, tanh"),
+            (spectral, {"activation": 3}, "a name or a callable"),
+            (spectral, {"kind": "CompactNetwork"}, "connections"),
+            (spectral, {"kind": "Pipeline"}, "SpectralNetwork, CompactNetwork.*Pipeline"),
+            (spectral, {"options": {}}, "widths"),
+            (spectral, {"options": None}, ""),
+            (compact, {"widths": [3, 5, 3, 2]}, "size mismatch"),
+            (compact, {"widths": [10**12] * 4}, ""),
+            (compact, {"widths": [1] * 10**6}, "more layers than tensors"),
+            (compact, {"widths": [0, 0, 0, 0]}, "positive integers"),
+            (compact, {"connections": [[1, 0]]}, "every layer to be connected"),
+            (compact, {"connections": [[1, 7]]}, "source < target"),
+            (compact, {"connections": [[1, 0], [2, 1], [3, 2]]}, "Unexpected key"),
+            (compact, {"biased": []}, "Unexpected key"),
+            (compact, {"maximal": [1, 2]}, ""),
+            (compact, {"maximal": [1, 2, 3]}, ""),
+            (compact, {"maximal": [[3, 2], "many", "more"]}, ""),
+            (compact, {"kind": "SpectralNetwork"}, "bias"),
+        ],
+    )
+    def test_a_header_that_does_not_fit_its_tensors(self, tmp_path, make, changes, message):
+        path = forged(make(), tmp_path / "odd", changed(header_of(make(), tmp_path), **changes))
+        started = time.perf_counter()
+        with pytest.raises(ValueError, match=rf"(?s)header of .*odd does not fit.*{message}"):
+            load(path)
+        assert time.perf_counter() - started < 2
+
+    def test_many_layers_are_refused_quickly(self, tmp_path):
+        """As many tensors as layers, all of them empty."""
+        header = changed(header_of(spectral(), tmp_path), widths=[1] * 60)
+        tensors = {f"transfers.{k}": torch.zeros(0) for k in range(60)}
+        path = forged(spectral(), tmp_path / "deep", header, tensors)
+        started = time.perf_counter()
+        with pytest.raises(ValueError, match="does not fit its tensors"):
+            load(path)
+        assert time.perf_counter() - started < 2
+
+    def test_integers_for_weights(self, tmp_path):
+        network = spectral()
+        tensors = {name: tensor.int() for name, tensor in network.state_dict().items()}
+        with pytest.raises(ValueError, match="does not fit its tensors"):
+            load(forged(network, tmp_path / "whole", header_of(network, tmp_path), tensors))
