@@ -1,8 +1,8 @@
 """Is the compact network faster on the clock than what it was cut from?
 
-Inference on one core at batch 1 and 1024, in torch and in onnxruntime, for networks with a given number of
-recruited neurons: the compact network, the maximal spectral network and a plain MLP of the maximal
-widths (onnxruntime: compact and MLP).
+Inference on one core at batch 1 and 1024, in torch and in onnxruntime, for networks with a given
+number of recruited neurons: the compact network, the maximal spectral network and a plain MLP of
+the maximal widths (onnxruntime: compact and MLP).
 
     python benchmarks/latency.py
 """

@@ -49,7 +49,7 @@ class TestReorienting:
         bias[6:] += (weights[6:, 4:] * flip) @ bias[:6]
         weights[:6] *= (1 - 2 * flip)[:, None]
         bias[:6] *= 1 - 2 * flip
-        disguised = type(direct)(weights, bias, direct.layers, "relu", torch.relu)
+        disguised = type(direct)(weights, bias, direct.layers, "relu")
         torch.testing.assert_close(rebuilt(disguised)(X), network(X))
         assert disguised.weights[6:, :4].abs().max() > 0.1
         plain = reoriented(disguised, X, 2, 0)
@@ -125,7 +125,9 @@ def test_the_teacher_is_found_behind_its_disguise():
     network, rows = disguised_teacher()
     training, validation = ((part[:, :5], part[:, 5:]) for part in (rows[:2000], rows[2000:]))
     assert evaluate(network, validation, "regression").score > 0.9999
-    found = refine(network, training, validation, "regression", RefineConfig(batch_size=100, epochs=3))
+    found = refine(
+        network, training, validation, "regression", RefineConfig(batch_size=100, epochs=3)
+    )
     assert found.architecture == "5 → 5 → 3"
     assert evaluate(found, validation, "regression").score > 0.9999
 

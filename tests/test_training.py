@@ -329,8 +329,8 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("data", "message"),
         [
-            ((torch.zeros(3, 2), torch.zeros(4)), "Got 3 and 4"),
-            ((torch.zeros(0, 2), torch.zeros(0)), "at least one. Got 0"),
+            ((torch.zeros(3, 2), torch.zeros(4)), r"Got shapes \(3, 2\) and \(4,\)"),
+            ((torch.zeros(0, 2), torch.zeros(0)), r"at least one\. Got shapes \(0, 2\)"),
             ((torch.zeros(3, 2), torch.zeros(3, 2)), r"targets of shape \(3, 1\).*Got \(3, 2\)"),
             (torch.zeros(3, 2), "Got Tensor"),
             ([], "at least one batch"),

@@ -7,6 +7,7 @@ from torchsparcs.history import History
 from torchsparcs.network import SpectralLinear, SpectralNetwork
 from torchsparcs.optimization import parameter_groups
 from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
+from torchsparcs.population import Population
 from torchsparcs.pruning import PruningCurve, pruning_curve
 from torchsparcs.refinement import RefineConfig, refine
 from torchsparcs.saving import load, save
@@ -15,6 +16,7 @@ from torchsparcs.training import TrainConfig, train
 __all__ = [
     "CompactNetwork",
     "History",
+    "Population",
     "PruningCurve",
     "RefineConfig",
     "SpectralLinear",

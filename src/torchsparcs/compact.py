@@ -1,5 +1,7 @@
 """The small network: plain linear blocks and additions, loadable and exportable anywhere."""
 
+import copy
+import operator
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
@@ -7,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.direct import DirectSpace, connected_blocks, layer_slices
-from torchsparcs.network import Size, check_input, resolve_activation
+from torchsparcs.network import Size, check_input, checked_widths, resolve_activation
 
 
 class CompactNetwork(nn.Module):
@@ -39,8 +41,8 @@ class CompactNetwork(nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        self.widths = tuple(widths)
-        self.maximal = None if maximal is None else Size(*maximal)
+        self.widths = checked_widths(widths)
+        self.maximal = None if maximal is None else _checked_size(maximal)
         self.activation_name, self.activation = resolve_activation(activation)
         self.has_named_activation = isinstance(activation, str)
         layers = range(1, len(widths))
@@ -52,6 +54,10 @@ class CompactNetwork(nn.Module):
                     f"Expected connections (target, source) between layers 0 <= source < target "
                     f"<= {len(widths) - 1}. Got {(target, source)}."
                 )
+        if len(set(self.connections)) < len(self.connections):
+            raise ValueError(f"Expected each connection once. Got {list(connections)}.")
+        if not set(self.biased) <= set(layers):
+            raise ValueError(f"Expected biased layers among {[*layers]}. Got {list(self.biased)}.")
         for layer in layers:
             if all(target != layer for target, _ in self.connections):
                 raise ValueError(f"Expected every layer to be connected. Layer {layer} is not.")
@@ -82,7 +88,7 @@ class CompactNetwork(nn.Module):
         network = cls(
             [s.stop - s.start for s in (columns[0], *rows)],
             list(blocks),
-            activation=direct.activation,
+            activation=copy.deepcopy(direct.activation),
             biased=biased,
             maximal=maximal,
             device=direct.weights.device,
@@ -113,7 +119,8 @@ class CompactNetwork(nn.Module):
         sizes = torch.tensor(self.widths[1:-1], dtype=torch.long, device=weight.device)
         layers = torch.arange(1, len(sizes) + 1, device=weight.device).repeat_interleave(sizes)
         activation = self.activation_name if self.has_named_activation else self.activation
-        return DirectSpace(weights, bias, layers, activation, self.activation)
+        dtype = torch.float64 if self.has_named_activation else next(self.parameters()).dtype
+        return DirectSpace(weights, bias, layers, activation, dtype)
 
     def block(self, target: int, source: int) -> nn.Linear:
         """The ``nn.Linear`` from layer ``source`` to layer ``target``."""
@@ -171,3 +178,13 @@ class CompactNetwork(nn.Module):
 
     def __repr__(self) -> str:
         return f"CompactNetwork({self.describe()})"
+
+
+def _checked_size(size: Sequence) -> Size:
+    try:
+        widths, parameters, macs = size
+        return Size(checked_widths(widths), operator.index(parameters), operator.index(macs))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Expected maximal to be widths, parameters and multiply-adds. Got {size!r}."
+        ) from error

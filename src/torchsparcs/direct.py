@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torchsparcs import spectral
-from torchsparcs.network import SpectralNetwork
+from torchsparcs.network import SpectralNetwork, resolve_activation
 
 FLIPPABLE = ("relu", "gelu", "silu")  # f(h) = h + f(−h)
 
@@ -24,13 +24,15 @@ class DirectSpace:
             input or a hidden neuron. A hidden neuron hears only hidden neurons of lower layers.
         bias: (H + O,)
         layers: (H,), the hidden layer of each neuron, 1, 2, .., in ascending order.
+        activation: its name, or the function itself where it has none.
+        dtype: what the activation computes in; float64 where it can.
     """
 
     weights: Tensor
     bias: Tensor
     layers: Tensor
     activation: str | Callable[[Tensor], Tensor]
-    function: Callable[[Tensor], Tensor]
+    dtype: torch.dtype = torch.float64
 
     @property
     def hidden(self) -> int:
@@ -43,6 +45,11 @@ class DirectSpace:
     @property
     def outputs(self) -> int:
         return self.weights.shape[0] - self.hidden
+
+    def evaluate(self, pre: Tensor) -> Tensor:
+        """f, in the precision it was made for (an activation may have parameters of its own)."""
+        function = resolve_activation(self.activation)[1]
+        return function(pre.to(self.dtype)).to(pre.dtype)
 
     @property
     def outgoing(self) -> Tensor:
@@ -80,7 +87,7 @@ def direct_space(network: SpectralNetwork) -> DirectSpace:
             or [torch.empty(0, dtype=torch.long)]
         ).to(like.device),
         activation=network.activation_name if network.has_named_activation else network.activation,
-        function=network.activation,
+        dtype=torch.float64 if network.has_named_activation else network.output_eigenvalues.dtype,
     )
 
 
@@ -106,13 +113,25 @@ def simplified(direct: DirectSpace) -> DirectSpace:
 
 
 def without_constants(direct: DirectSpace) -> DirectSpace:
-    """Neurons without input are constants f(b): fold them into the biases they reach."""
-    constant = (direct.weights[: direct.hidden] == 0).all(dim=1)
-    if not constant.any():
-        return direct
-    value = direct.function(direct.bias[: direct.hidden]) * constant
-    folded = replace(direct, bias=direct.bias + direct.outgoing @ value)
-    return keep_neurons(folded, ~constant)
+    """Neurons without input are constants: they are folded and dropped."""
+    folded = fold_constants(direct)
+    return keep_neurons(folded, (folded.weights[: folded.hidden] != 0).any(dim=1))
+
+
+def fold_constants(direct: DirectSpace) -> DirectSpace:
+    """Neurons without input are constants f(b): they move into the biases they reach.
+
+    They stay behind, unused; so do those that hear nothing but constants.
+    """
+    weights, bias = direct.weights.clone(), direct.bias.clone()
+    outgoing = weights[:, direct.inputs :]
+    while True:
+        constant = (weights[: direct.hidden] == 0).all(dim=1) & (outgoing != 0).any(dim=0)
+        if not constant.any():
+            return replace(direct, weights=weights, bias=bias)
+        value = torch.where(constant, direct.evaluate(bias[: direct.hidden]), 0.0)
+        bias += outgoing @ value
+        outgoing[:, constant] = 0
 
 
 def without_unused(direct: DirectSpace) -> DirectSpace:
@@ -192,7 +211,7 @@ def activities(direct: DirectSpace, inputs: Tensor) -> tuple[Tensor, Tensor]:
         pre = heard @ direct.weights[rows, : columns.stop].T + direct.bias[rows]
         pre = pre.detach().requires_grad_()
         with torch.enable_grad():
-            activity = direct.function(pre)
+            activity = direct.evaluate(pre)
             (slope,) = torch.autograd.grad(activity.sum(), pre)
         sources.append(activity.detach())
         slopes.append(slope.square().mean(dim=0))

@@ -13,6 +13,7 @@ from torch import nn
 
 from torchsparcs.checkpoints import write_atomically
 from torchsparcs.compact import CompactNetwork
+from torchsparcs.network import SpectralNetwork
 
 
 def to_onnx(
@@ -23,7 +24,7 @@ def to_onnx(
     The model's input is called ``input`` and its output ``output``.
 
     Args:
-        example: an input with at least two rows; needed only where ``network`` is not one of ours.
+        example: an input, (batch, ...); needed only where ``network`` has no ``widths``.
     """
     try:
         import onnxruntime
@@ -34,7 +35,7 @@ def to_onnx(
         ) from error
     module = copy.deepcopy(network).eval()
     if example is None:
-        if not isinstance(network, CompactNetwork):
+        if not isinstance(network, CompactNetwork | SpectralNetwork):
             raise ValueError(
                 f"Expected an example input to export a {type(network).__name__}. Got none."
             )

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.compact import CompactNetwork
-from torchsparcs.direct import direct_space, keep_neurons, simplified
-from torchsparcs.network import SpectralNetwork, spectral_networks
+from torchsparcs.direct import direct_space, fold_constants, keep_neurons, simplified
+from torchsparcs.network import SpectralNetwork, spectral_modules
 from torchsparcs.refinement import RefineConfig, refine
 from torchsparcs.tasks import Data, LossFunction
 
@@ -46,7 +46,9 @@ def extract(
 
     ``keep`` and data speak of one network: with them ``module`` must be a ``SpectralNetwork``.
     """
-    networks = spectral_networks(module)
+    networks = [part for part in spectral_modules(module) if isinstance(part, SpectralNetwork)]
+    if len(networks) < len(spectral_modules(module)):
+        raise ValueError("Expected spectral networks. Got a Population; extract its members.")
     if (keep is not None or data is not None) and not isinstance(module, SpectralNetwork):
         raise ValueError(
             "Expected a SpectralNetwork itself where keep or data are given. "
@@ -67,14 +69,19 @@ def extract(
 def _exact(network: SpectralNetwork, keep: Sequence[Tensor] | None) -> CompactNetwork:
     direct = direct_space(network)
     if keep is not None:
-        if [len(mask) for mask in keep] != list(network.widths[1:-1]):
+        expected = [(width,) for width in network.widths[1:-1]]
+        masks = [torch.as_tensor(mask, device=direct.weights.device) for mask in keep]
+        if [tuple(mask.shape) for mask in masks] != expected or any(
+            mask.dtype != torch.bool for mask in masks
+        ):
             raise ValueError(
-                f"Expected a mask for each hidden layer of {network.widths[1:-1]}. "
-                f"Got masks of {tuple(len(mask) for mask in keep)}."
+                f"Expected boolean masks of {[*network.widths[1:-1]]}, one for each hidden layer. "
+                f"Got {[(tuple(mask.shape), str(mask.dtype)) for mask in masks]}."
             )
-        if keep:
-            mask = torch.cat(list(keep)).bool().to(direct.weights.device)
-            direct = keep_neurons(direct, mask)
+        # constants first: what a dead neuron sends on is not lost with it
+        direct = fold_constants(direct)
+        if masks:
+            direct = keep_neurons(direct, torch.cat(masks))
     compact = CompactNetwork.from_direct(
         simplified(direct), maximal=network.size, dtype=network.output_eigenvalues.dtype
     )

@@ -1,17 +1,20 @@
 """What a training leaves behind: one entry per epoch, and the eigenvalues now and then."""
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor, nn
 
-from torchsparcs.network import SpectralNetwork
+from torchsparcs.network import SpectralModule
 
 
 @dataclass
 class History:
     """Per-epoch records of a training.
+
+    Of a population every number is a list with one for each member, and every tensor has a leading
+    axis of members; :meth:`member` takes one out.
 
     Attributes:
         train_loss: mean data loss over the epoch's batches, the penalty not counted.
@@ -23,10 +26,10 @@ class History:
         best_epoch: the epoch whose weights the module was left with.
     """
 
-    train_loss: list[float] = field(default_factory=list)
-    validation_loss: list[float] = field(default_factory=list)
-    validation_score: list[float] = field(default_factory=list)
-    recruited: list[list[int]] = field(default_factory=list)
+    train_loss: list[Any] = field(default_factory=list)
+    validation_loss: list[Any] = field(default_factory=list)
+    validation_score: list[Any] = field(default_factory=list)
+    recruited: list[list[Any]] = field(default_factory=list)
     snapshots: list[tuple[int, dict[str, Tensor]]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     stopped_early: bool = False
@@ -40,10 +43,24 @@ class History:
         values = {
             f"{prefix}.hidden_eigenvalues.{layer}".lstrip("."): parameter.detach().cpu().clone()
             for prefix, part in module.named_modules()
-            if isinstance(part, SpectralNetwork)
+            if isinstance(part, SpectralModule)
             for layer, parameter in enumerate(part.hidden_eigenvalues)
         }
         self.snapshots.append((self.epochs, values))
+
+    def member(self, index: int) -> "History":
+        """The history of one member of a population."""
+        return replace(
+            self,
+            train_loss=[losses[index] for losses in self.train_loss],
+            validation_loss=[losses[index] for losses in self.validation_loss],
+            validation_score=[scores[index] for scores in self.validation_score],
+            recruited=[counts[index] for counts in self.recruited],
+            snapshots=[
+                (epoch, {name: values[index] for name, values in snapshot.items()})
+                for epoch, snapshot in self.snapshots
+            ],
+        )
 
     def state_dict(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}

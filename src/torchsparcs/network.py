@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +45,83 @@ class Size(NamedTuple):
         return f"{self.parameters:,} parameters, {self.macs:,} multiply-adds"
 
 
-class SpectralNetwork(nn.Module):
+class SpectralModule(nn.Module):
+    """The spectral parameters of one network, or of many with ``members`` as leading dimensions.
+
+    What :class:`SpectralNetwork` and :class:`Population` share; see the former for the arguments.
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        members: tuple[int, ...],
+        activation: str | Callable[[Tensor], Tensor],
+        bias: bool,
+        train_input_eigenvalues: bool,
+        update: str,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ):
+        super().__init__()
+        self.widths = checked_widths(widths)
+        self.activation_name, self.activation = resolve_activation(activation)
+        self.has_named_activation = isinstance(activation, str)
+        if update not in UPDATES:
+            raise ValueError(f"Expected update to be one of {', '.join(UPDATES)}. Got {update!r}.")
+        self.bias = bool(bias)
+        self.train_input_eigenvalues = bool(train_input_eigenvalues)
+        self.update = update
+
+        sizes = [self.widths[0] + self.bias, *self.widths[1:]]
+        self._anchors = spectral.AnchorTable(
+            sizes, input_is_silent=not self.train_input_eigenvalues
+        )
+
+        def empty(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*members, *shape, device=device, dtype=dtype))
+
+        self.transfers = nn.ParameterList([empty(n_out, n_in) for n_in, n_out in pairwise(sizes)])
+        if self.train_input_eigenvalues:
+            self.input_eigenvalues: Tensor = empty(sizes[0])
+        else:
+            zeros = torch.zeros(*members, sizes[0], device=device, dtype=dtype)
+            self.register_buffer("input_eigenvalues", zeros, persistent=False)
+        self.hidden_eigenvalues = nn.ParameterList([empty(n) for n in sizes[1:-1]])
+        self.output_eigenvalues = empty(sizes[-1])
+
+    @property
+    def eigenvalues(self) -> list[Tensor]:
+        """The eigenvalues of layers 0..B."""
+        return [self.input_eigenvalues, *self.hidden_eigenvalues, self.output_eigenvalues]
+
+    @property
+    def penalised_eigenvalues(self) -> list[Tensor]:
+        """Those of the hidden layers, after those of the input layer where they are trained."""
+        trained = [self.input_eigenvalues] if self.train_input_eigenvalues else []
+        return [*trained, *self.hidden_eigenvalues]
+
+    @property
+    def recruited(self) -> list[Any]:
+        """How many eigenvalues of each hidden layer are not exactly zero."""
+        raise NotImplementedError
+
+    def _propagate(self, input: Tensor, rows: int) -> Tensor:
+        """The update rule on ``input``; ``rows`` of it decide where folding is cheaper."""
+        check_input(input, self.widths[0])
+        parameters = (list(self.transfers), self.eigenvalues, self.activation)
+        if self.update == "iterated":
+            return spectral.iterated(input, *parameters, bias=self.bias)
+        return spectral.feedforward(
+            input,
+            *parameters,
+            anchors=self._anchors.for_large_batches() if _is_exporting() else self._anchors[rows],
+            bias=self.bias,
+            input_is_silent=not self.train_input_eigenvalues,
+        )
+
+
+class SpectralNetwork(SpectralModule):
     """A feed-forward network with every skip connection, held by its eigenvalues and eigenvectors.
 
     It starts as a perceptron: the hidden eigenvalues are zero, those of the output layer one. A
@@ -84,32 +160,16 @@ class SpectralNetwork(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
-        super().__init__()
-        self.widths = _checked_widths(widths)
-        self.activation_name, self.activation = resolve_activation(activation)
-        self.has_named_activation = isinstance(activation, str)
-        if update not in UPDATES:
-            raise ValueError(f"Expected update to be one of {', '.join(UPDATES)}. Got {update!r}.")
-        self.bias = bool(bias)
-        self.train_input_eigenvalues = bool(train_input_eigenvalues)
-        self.update = update
-
-        sizes = [self.widths[0] + self.bias, *self.widths[1:]]
-        self._anchors = spectral.AnchorTable(
-            sizes, input_is_silent=not self.train_input_eigenvalues
+        super().__init__(
+            widths,
+            members=(),
+            activation=activation,
+            bias=bias,
+            train_input_eigenvalues=train_input_eigenvalues,
+            update=update,
+            device=device,
+            dtype=dtype,
         )
-
-        def empty(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
-
-        self.transfers = nn.ParameterList([empty(n_out, n_in) for n_in, n_out in pairwise(sizes)])
-        if self.train_input_eigenvalues:
-            self.input_eigenvalues: Tensor = empty(sizes[0])
-        else:
-            zeros = torch.zeros(sizes[0], device=device, dtype=dtype)
-            self.register_buffer("input_eigenvalues", zeros, persistent=False)
-        self.hidden_eigenvalues = nn.ParameterList([empty(n) for n in sizes[1:-1]])
-        self.output_eigenvalues = empty(sizes[-1])
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
@@ -119,17 +179,6 @@ class SpectralNetwork(nn.Module):
         for eigenvalues in self.eigenvalues[:-1]:
             nn.init.zeros_(eigenvalues)
         nn.init.ones_(self.output_eigenvalues)
-
-    @property
-    def eigenvalues(self) -> list[Tensor]:
-        """The eigenvalues of layers 0..B."""
-        return [self.input_eigenvalues, *self.hidden_eigenvalues, self.output_eigenvalues]
-
-    @property
-    def penalised_eigenvalues(self) -> list[Tensor]:
-        """Those of the hidden layers, after those of the input layer where they are trained."""
-        trained = [self.input_eigenvalues] if self.train_input_eigenvalues else []
-        return [*trained, *self.hidden_eigenvalues]
 
     @property
     def recruited(self) -> list[int]:
@@ -144,21 +193,7 @@ class SpectralNetwork(nn.Module):
         return Size(self.widths, parameters, macs)
 
     def forward(self, input: Tensor) -> Tensor:
-        check_input(input, self.widths[0])
-        parameters = (list(self.transfers), self.eigenvalues, self.activation)
-        if self.update == "iterated":
-            return spectral.iterated(input, *parameters, bias=self.bias)
-        if _is_exporting():
-            anchors = self._anchors.for_large_batches()
-        else:
-            anchors = self._anchors[math.prod(input.shape[:-1])]
-        return spectral.feedforward(
-            input,
-            *parameters,
-            anchors=anchors,
-            bias=self.bias,
-            input_is_silent=not self.train_input_eigenvalues,
-        )
+        return self._propagate(input, math.prod(input.shape[:-1]))
 
     def weight_block(self, target: int, source: int) -> Tensor:
         """W_{target,source}, (N_target, N_source): what layer ``source`` sends to ``target``."""
@@ -221,7 +256,7 @@ class SpectralLinear(nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        self.in_features, self.out_features = _checked_widths([in_features, out_features])
+        self.in_features, self.out_features = checked_widths([in_features, out_features])
         if train not in TRAINED:
             raise ValueError(f"Expected train to be one of {', '.join(TRAINED)}. Got {train!r}.")
         self.train_only = train
@@ -259,9 +294,9 @@ class SpectralLinear(nn.Module):
         )
 
 
-def spectral_networks(module: nn.Module) -> list[SpectralNetwork]:
-    """Every spectral network inside ``module``, itself included; none is an error."""
-    found = [part for part in module.modules() if isinstance(part, SpectralNetwork)]
+def spectral_modules(module: nn.Module) -> list[SpectralModule]:
+    """Every spectral network or population inside ``module``, itself included; none is an error."""
+    found = [part for part in module.modules() if isinstance(part, SpectralModule)]
     if not found:
         raise ValueError(f"Expected a module with a SpectralNetwork inside. Got {module!r}.")
     return found
@@ -275,7 +310,8 @@ def check_input(input: Tensor, width: int) -> None:
         )
 
 
-def _checked_widths(widths: Sequence[int]) -> tuple[int, ...]:
+def checked_widths(widths: Sequence[int]) -> tuple[int, ...]:
+    """``widths`` as plain integers, or a ValueError."""
     if isinstance(widths, str) or not isinstance(widths, Sequence):
         raise ValueError(f"Expected widths to be a sequence of integers. Got {widths!r}.")
     if len(widths) < 2:

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import nn
 
-from torchsparcs.network import spectral_networks
+from torchsparcs.network import spectral_modules
 
 
 def parameter_groups(
@@ -29,7 +29,7 @@ def parameter_groups(
     ['transfers', 'hidden_eigenvalues', 'output_eigenvalues', 'rest']
     >>> optimizer = torch.optim.AdamW(groups)
     """
-    networks = spectral_networks(module)
+    networks = spectral_modules(module)
     transfers = [p for network in networks for p in network.transfers]
     hidden = [p for network in networks for p in network.penalised_eigenvalues]
     output = [network.output_eigenvalues for network in networks]

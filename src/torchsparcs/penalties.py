@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from torchsparcs.network import spectral_networks
+from torchsparcs.network import spectral_modules
 
 
 class Penalty(NamedTuple):
@@ -71,7 +71,9 @@ PENALTIES: dict[str, Penalty] = {
 
 
 def eigenvalue_penalty(module: nn.Module, kind: str = "l1") -> Tensor:
-    """Ω summed over every layer of every spectral network inside ``module``, a scalar.
+    """Ω summed over every layer of every spectral network inside ``module``.
+
+    A scalar; for a population one number for each member.
 
     >>> from torchsparcs import SpectralNetwork
     >>> network = SpectralNetwork([2, 2, 1])
@@ -81,7 +83,7 @@ def eigenvalue_penalty(module: nn.Module, kind: str = "l1") -> Tensor:
     """
     value = _penalty(kind).value
     total = torch.zeros(())
-    for network in spectral_networks(module):
+    for network in spectral_modules(module):
         total = total.to(network.output_eigenvalues)
         for eigenvalues in network.penalised_eigenvalues:
             total = total + value(eigenvalues)
@@ -94,6 +96,8 @@ def shrink_eigenvalues_(
 ) -> None:
     """The proximal step for ``weight`` · Ω, to be taken right after ``optimizer.step()``.
 
+    ``weight`` is a number, or for a population a tensor (members, 1).
+
     With η the eigenvalues' own learning rate the threshold is η·weight for SGD and
     η·weight / (√v̂ + ε) for Adam and AdamW, the length of the step that Adam itself would take.
     Eigenvalues become exactly zero, and come back when the data ask for them. It replaces adding
@@ -104,13 +108,13 @@ def shrink_eigenvalues_(
     if rule is None:
         known = ", ".join(kind_.__name__ for kind_ in STEP_SIZES)
         raise ValueError(f"Expected an optimizer among {known}. Got {type(optimizer).__name__}.")
-    for network in spectral_networks(module):
+    for network in spectral_modules(module):
         for eigenvalues in network.penalised_eigenvalues:
             if not eigenvalues.requires_grad:
                 continue
             step_size = rule(eigenvalues, _group_of(eigenvalues, optimizer), optimizer)
             if step_size is not None:
-                threshold = (step_size * weight).expand_as(eigenvalues)
+                threshold = (step_size * weight).to(eigenvalues.dtype).expand_as(eigenvalues)
                 eigenvalues.copy_(shrink(eigenvalues, threshold))
 
 

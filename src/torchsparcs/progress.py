@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from rich.progress import (
     BarColumn,
@@ -31,11 +32,23 @@ def training_progress(epochs: int, enabled: bool) -> Iterator[Callable[[History]
         task = bar.add_task("", total=epochs, status="")
 
         def show(history: History) -> None:
-            status = f"loss {history.train_loss[-1]:.4g}"
+            status = f"loss {_range(history.train_loss[-1], '.3g')}"
             if history.validation_score:
-                status += f"  score {history.validation_score[-1]:.4f}"
+                status += f"  score {_range(history.validation_score[-1], '.3f')}"
             if history.recruited[-1]:
-                status += f"  recruited {', '.join(map(str, history.recruited[-1]))}"
+                layers = (
+                    zip(*history.recruited[-1], strict=True)
+                    if isinstance(history.train_loss[-1], list)
+                    else (history.recruited[-1])
+                )
+                status += f"  recruited {', '.join(_range(layer, 'd') for layer in layers)}"
             bar.update(task, completed=history.epochs, status=status)
 
         yield show
+
+
+def _range(value: Any, form: str) -> str:
+    """A number, or the smallest and largest of a population's."""
+    if not isinstance(value, (list, tuple)):
+        return format(value, form)
+    return f"{min(value):{form}}..{max(value):{form}}"

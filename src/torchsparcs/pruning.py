@@ -1,5 +1,6 @@
 """Which neurons to cut: rankings, and the loss against what is kept. Nothing is changed here."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -7,14 +8,21 @@ import torch
 from torch import Tensor
 
 from torchsparcs.compact import CompactNetwork
-from torchsparcs.direct import DirectSpace, direct_space, keep_neurons, simplified
+from torchsparcs.direct import (
+    DirectSpace,
+    direct_space,
+    fold_constants,
+    keep_neurons,
+    simplified,
+)
 from torchsparcs.network import SpectralNetwork
 from torchsparcs.tasks import Data, LossFunction, evaluate
 
 
 def by_eigenvalue(network: SpectralNetwork, direct: DirectSpace) -> Tensor:
     """|λ|, the paper's spectral pruning, (H,)."""
-    return torch.cat([e.detach().abs() for e in network.hidden_eigenvalues])
+    none = direct.weights.new_empty(0)
+    return torch.cat([none, *(e.detach().abs() for e in network.hidden_eigenvalues)])
 
 
 def by_path(network: SpectralNetwork, direct: DirectSpace) -> Tensor:
@@ -119,7 +127,7 @@ def pruning_curve(
         raise ValueError(f"Expected a ranking among {', '.join(RANKINGS)}. Got {rank!r}.")
     if points < 2:
         raise ValueError(f"Expected at least two points. Got {points}.")
-    direct = direct_space(network)
+    direct = fold_constants(direct_space(network))
     strength = RANKINGS[rank](network, direct)
     alive = by_path(network, direct) > 0
     order = torch.argsort(torch.where(alive, strength, -1.0), descending=True, stable=True)
@@ -141,5 +149,5 @@ def _sizes(largest: int, points: int) -> list[int]:
     """0..largest, thinned out geometrically to about ``points`` numbers."""
     if largest < points:
         return list(range(largest + 1))
-    spaced = torch.logspace(0, torch.log10(torch.tensor(float(largest))), points - 1)
+    spaced = torch.logspace(math.log10(largest), 0, points - 1)
     return sorted({0, largest, *(round(size) for size in spaced.tolist())})

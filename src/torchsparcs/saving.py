@@ -57,8 +57,11 @@ def load(path: str | Path) -> SpectralNetwork | CompactNetwork:
     """
     path = Path(path)
     header, tensors = _read(path)
+    kind = header.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"Expected a network among {', '.join(KINDS)}. {path} holds {kind!r}.")
+    network_type, names = KINDS[kind]
     try:
-        network_type, names = KINDS[header["kind"]]
         if len(header["options"]["widths"]) > len(tensors) + 1:
             raise ValueError("more layers than tensors")
         options = {name: header["options"][name] for name in names}
@@ -93,10 +96,11 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ValueError(f"Expected a file saved by torchsparcs. {path} has no {KEY!r} header.")
     try:
         header = json.loads(metadata[KEY])
-        version = int(header["format"])
+        version = header["format"]
+        newer = version > FORMAT
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"Expected a {KEY!r} header in JSON. {path} has another.") from error
-    if version > FORMAT:
+    if newer:
         raise ValueError(
             f"Expected format {FORMAT} or older. {path} has format {version}: "
             "a newer torchsparcs wrote it."

@@ -185,28 +185,46 @@ def choose_anchors(
     ``widths`` counts the bias neuron. A silent input makes z₁ free, so layer 1 is then an anchor.
     """
     last = len(widths) - 1
-    best: list[tuple[int, tuple[int, ...]]] = [(0, ())]
+    best: list[tuple[int, int]] = [(0, 0)]  # cost up to each layer, minus the anchors formed
+    previous = [0]
+    costs = _segment_costs(widths, batch)
     for t in range(1, last + 1):
         candidates = []
         for s in range(t):
-            cost, anchors = best[s]
             if s == 0 and input_is_silent:
+                cost = batch * widths[0] * widths[1]
                 if t > 1:
                     continue
-                cost += batch * widths[0] * widths[1]
             else:
-                heads = [*range(s + 1, t + 1)] + [t] * (t < last)
-                cost += sum(_unrolled_cost(widths, i, s, batch) for i in heads)
-            candidates.append((cost, anchors + (t,) * (t < last)))
-        # At equal cost form more z: folding also costs memory for the blocks.
-        best.append(min(candidates, key=lambda candidate: (candidate[0], -len(candidate[1]))))
-    return best[last][1]
+                cost = costs[s][t]
+            candidates.append((best[s][0] + cost, best[s][1] - 1, s))
+        # at equal cost form more z: folding also costs memory for the blocks
+        *value, origin = min(candidates)
+        best.append((value[0], value[1]))
+        previous.append(origin)
+    anchors, t = [], previous[last]
+    while t > 0:
+        anchors.append(t)
+        t = previous[t]
+    return tuple(reversed(anchors))
 
 
-def _unrolled_cost(widths: Sequence[int], target: int, first: int, batch: int) -> int:
-    apply = sum(widths[target] * widths[j] * batch for j in range(first, target))
-    fold = sum(widths[target] * widths[j + 1] * widths[j] for j in range(first, target - 1))
-    return apply + fold
+def _segment_costs(widths: Sequence[int], batch: int) -> list[list[int]]:
+    """costs[s][t]: multiply-adds from anchor s to the next anchor t, or to the output."""
+    last = len(widths) - 1
+    # unrolled[i][s]: one product with z_i, unrolled back to z_s
+    unrolled = [[0] * (i + 1) for i in range(last + 1)]
+    for i in range(1, last + 1):
+        for s in range(i - 1, -1, -1):
+            fold = widths[i] * widths[s + 1] * widths[s] if s < i - 1 else 0
+            unrolled[i][s] = unrolled[i][s + 1] + batch * widths[i] * widths[s] + fold
+    costs = [[0] * (last + 1) for _ in range(last)]
+    for s in range(last):
+        running = 0
+        for t in range(s + 1, last + 1):
+            running += unrolled[t][s]
+            costs[s][t] = running + (unrolled[t][s] if t < last else 0)
+    return costs
 
 
 class AnchorTable:
@@ -217,8 +235,13 @@ class AnchorTable:
     ((1, 2), (1,))
     """
 
+    deepest = 128  # with more layers than that it is always the recursion
+
     def __init__(self, widths: Sequence[int], *, input_is_silent: bool = False):
         self._rows: list[tuple[int, tuple[int, ...]]] = []
+        if len(widths) > self.deepest:
+            self._rows.append((1, tuple(range(1, len(widths) - 1))))
+            return
         for batch in (2**power for power in range(21)):
             anchors = choose_anchors(widths, batch, input_is_silent=input_is_silent)
             if not self._rows or anchors != self._rows[-1][1]:

@@ -13,13 +13,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.capture import CapturedStep
 from torchsparcs.checkpoints import interruption, load_checkpoint, save_checkpoint
 from torchsparcs.history import History
-from torchsparcs.network import SpectralNetwork
+from torchsparcs.network import SpectralModule
 from torchsparcs.optimization import parameter_groups
 from torchsparcs.penalties import PENALTIES, eigenvalue_penalty, shrink_eigenvalues_
+from torchsparcs.population import Population
 from torchsparcs.progress import training_progress
-from torchsparcs.tasks import Data, LossFunction, evaluate, is_tensor_pair, resolve_task
+from torchsparcs.tasks import (
+    Data,
+    LossFunction,
+    MemberData,
+    evaluate,
+    is_tensor_pair,
+    resolve_task,
+)
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "cosine": lambda progress: (1 + math.cos(math.pi * progress)) / 2,
@@ -38,13 +47,17 @@ class TrainConfig:
         eigenvalue_lr_scale: how much faster the hidden eigenvalues learn than the rest.
         transfer_weight_decay: decoupled decay of the transfers alone.
         weight_decay: decoupled decay of the parameters outside spectral networks.
-        penalty: a name from ``PENALTIES``; ``penalty_weight`` is the paper's ρ.
+        penalty: a name from ``PENALTIES``; ``penalty_weight`` is the paper's ρ, one number or, for
+            a population, one for each member.
         penalty_warmup: share of the training over which ρ rises linearly from zero.
         proximal: take the proximal step (exact zeros); otherwise add the penalty to the loss.
         patience: stop after that many epochs without a lower validation loss, and go back to the
             weights of the best one.
         amp: ``bfloat16`` or ``float16`` for automatic mixed precision.
         compile: run the module through ``torch.compile``.
+        capture: on a GPU, record the whole step once as a CUDA graph and replay it; for modules
+            whose step does the same work every time, many times faster where networks are small.
+        member_lr_scales: for a population, a factor on every learning rate of each member.
         seed: of the shuffling and of any noise inside the module.
         snapshot_every: epochs between two eigenvalue snapshots of the history.
     """
@@ -58,12 +71,14 @@ class TrainConfig:
     transfer_weight_decay: float = 1.0
     weight_decay: float = 0.0
     penalty: str = "l1"
-    penalty_weight: float = 1e-4
+    penalty_weight: float | tuple[float, ...] = 1e-4
     penalty_warmup: float = 0.0
     proximal: bool = True
     patience: int | None = None
     amp: str | None = None
     compile: bool = False
+    capture: bool = False
+    member_lr_scales: tuple[float, ...] | None = None
     seed: int = 0
     snapshot_every: int = 1
 
@@ -86,10 +101,14 @@ class TrainConfig:
             "transfer_weight_decay",
             "weight_decay",
             "penalty_weight",
+            "member_lr_scales",
         ):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
+            values = value if isinstance(value, tuple) else (0.0 if value is None else value,)
+            if not all(math.isfinite(number) and number >= 0 for number in values):
                 raise ValueError(f"Expected {name} to be finite and not negative. Got {value!r}.")
+        if self.capture and (self.compile or self.amp == "float16"):
+            raise ValueError("Expected capture without compile and without float16. Got both.")
         if not 0 <= self.penalty_warmup <= 1:
             raise ValueError(
                 f"Expected penalty_warmup to be between 0 and 1. Got {self.penalty_warmup!r}."
@@ -131,6 +150,8 @@ def train(
     config = config or TrainConfig()
     if config.patience is not None and validation is None:
         raise ValueError("Expected validation data for early stopping (patience). Got none.")
+    if config.patience is not None and any(isinstance(p, Population) for p in module.modules()):
+        raise ValueError("Expected no patience for a population: its members stop at no one epoch.")
     path = None if checkpoint is None else Path(checkpoint)
     if resume and (path is None or not path.exists()):
         raise ValueError(f"Expected a checkpoint to resume from. There is none at {path}.")
@@ -166,18 +187,30 @@ class _Run:
         self.validation = validation
         self.device = next(module.parameters()).device
         self.loss = resolve_task(config.task).loss
-        self.is_spectral = any(isinstance(part, SpectralNetwork) for part in module.modules())
+        self.spectral = [p for p in module.modules() if isinstance(p, SpectralModule)]
+        self.members = next((p.members for p in self.spectral if isinstance(p, Population)), None)
         self.forward = torch.compile(module) if config.compile else module
-        self.data: Data = data
+        self.data: MemberData | Data = data
         if is_tensor_pair(data):
-            inputs, targets = data
-            self.data = inputs.to(self.device), targets.to(self.device)
-            self.steps_per_epoch = math.ceil(len(inputs) / config.batch_size)
+            self.data = MemberData(*data, self.members).to(self.device)
+            self.steps_per_epoch = math.ceil(self.data.rows / config.batch_size)
         else:
             self.steps_per_epoch = len(data) if isinstance(data, Sized) else 0
 
-        self.optimizer = torch.optim.AdamW(self._groups(), weight_decay=config.weight_decay)
+        self.captures = config.capture and self.device.type == "cuda"
+        self.optimizer = torch.optim.AdamW(
+            self._groups(), weight_decay=config.weight_decay, capturable=self.captures
+        )
         self.base_lrs = [group["lr"] for group in self.optimizer.param_groups]
+        self.penalty_weight = self._per_member(config.penalty_weight)
+        self.lr_scales = self._per_member(config.member_lr_scales or 1.0)
+        self.pace = torch.ones(
+            (), device=self.device, dtype=torch.float64
+        )  # warm-up of the penalty, 0 to 1
+        if self.captures:
+            for group in self.optimizer.param_groups:
+                group["lr"] = torch.tensor(group["lr"], device=self.device)
+        self.replay: CapturedStep | None = None
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.amp == "float16")
         self.shuffler = torch.Generator().manual_seed(config.seed)
         self.history = History()
@@ -189,7 +222,7 @@ class _Run:
         self.clock = time.perf_counter()
 
     def _groups(self) -> list[dict[str, Any]]:
-        if not self.is_spectral:
+        if not self.spectral:
             return [{"params": list(self.module.parameters()), "lr": self.config.lr}]
         return parameter_groups(
             self.module,
@@ -229,71 +262,109 @@ class _Run:
             yield x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor]]:
-        if not is_tensor_pair(self.data):
+        if not isinstance(self.data, MemberData):
             return self.data  # type: ignore[return-value]
-        inputs, targets = self.data
-        order = torch.randperm(len(inputs), generator=self.shuffler).to(self.device)
-        return ((inputs[rows], targets[rows]) for rows in order.split(self.config.batch_size))
+        order = torch.randperm(self.data.rows, generator=self.shuffler).to(self.device)
+        return map(self.data.batch, order.split(self.config.batch_size))
 
     def _take_step(self, x: Tensor, y: Tensor) -> None:
-        config = self.config
         share = self.step / self.steps_per_epoch if self.steps_per_epoch else 0.0
-        progress = (self.epoch + share) / config.epochs
-        factor = SCHEDULES[config.schedule](progress)
-        for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = lr * factor
-        weight = config.penalty_weight
-        if config.penalty_warmup > 0:
-            weight *= min(1.0, progress / config.penalty_warmup)
+        self._set_pace((self.epoch + share) / self.config.epochs)
+        if self.captures and self.replay is None and self.step >= 3:
+            self.replay = CapturedStep(self._descend, x, y)
+        if self.replay is not None and self.replay.fits(x, y):
+            loss = self.replay(x, y)
+        else:
+            loss = self._descend(x, y)
+        self.losses.append(loss)
+        self.step += 1
 
+    def _set_pace(self, progress: float) -> None:
+        """Learning rates and penalty weight for this point of the training, 0 to 1."""
+        factor = SCHEDULES[self.config.schedule](progress)
+        for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(lr * factor)
+            else:
+                group["lr"] = lr * factor
+        if self.config.penalty_warmup > 0:
+            self.pace.fill_(min(1.0, progress / self.config.penalty_warmup))
+
+    def _descend(self, x: Tensor, y: Tensor) -> Tensor:
+        """One step of the optimizer and, where asked for, of the proximal map; returns the loss."""
+        config = self.config
         self.optimizer.zero_grad(set_to_none=True)
         with self._autocast():
-            loss = self.loss(self.forward(x), y)
-        penalised = self.is_spectral and weight > 0
-        total = loss
-        if penalised and not config.proximal:
-            total = loss + weight * eigenvalue_penalty(self.module, config.penalty)
-        self.losses.append(loss.detach())
+            loss = self._loss(self.forward(x), y)
         if self.device.type == "cpu":
-            self._check_losses()
+            self._check_losses([loss], self.step)
+        total = loss.sum()
+        weight = self.penalty_weight * self.pace
+        if self.spectral and not config.proximal:
+            total = total + (weight * eigenvalue_penalty(self.module, config.penalty)).sum()
+        before = [p.detach().clone() for p in self._scaled_parameters()]
         self.scaler.scale(total).backward()
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        if penalised and config.proximal:
-            shrink_eigenvalues_(self.module, self.optimizer, weight, config.penalty)
-        self.step += 1
+        for parameter, old in zip(self._scaled_parameters(), before, strict=True):
+            scales = self.lr_scales.to(old.dtype).view(-1, *[1] * (parameter.dim() - 1))
+            parameter.data.copy_(old + scales * (parameter.data - old))
+        if self.spectral and config.proximal:
+            threshold = weight * self.lr_scales
+            shrink_eigenvalues_(
+                self.module, self.optimizer, threshold.unsqueeze(-1), config.penalty
+            )
+        return loss.detach()
+
+    def _loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """A scalar, or one loss for each member, (members,)."""
+        if self.members is None:
+            return self.loss(output, target)
+        own = isinstance(self.data, MemberData) and self.data.own_targets
+        return torch.vmap(self.loss, in_dims=(0, 0 if own else None))(output, target)
+
+    def _scaled_parameters(self) -> list[nn.Parameter]:
+        """Those whose steps are scaled member by member: none unless that is asked for."""
+        return list(self.module.parameters()) if self.config.member_lr_scales else []
+
+    def _per_member(self, value: float | tuple[float, ...]) -> Tensor:
+        values = value if isinstance(value, tuple) else (value,)
+        if len(values) > 1 and len(values) != self.members:
+            raise ValueError(
+                f"Expected one number, or one for each of {self.members or 1} members. "
+                f"Got {len(values)}."
+            )
+        return torch.tensor(values, device=self.device, dtype=torch.float64).squeeze(0)
 
     def _autocast(self) -> contextlib.AbstractContextManager:
         if self.config.amp is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=AMP_DTYPES[self.config.amp])
 
-    def _check_losses(self) -> None:
-        """Name the first step of the epoch whose loss is not finite; on a GPU once per epoch."""
-        recent = self.losses[-1:] if self.device.type == "cpu" else self.losses
-        finite = torch.isfinite(torch.stack(recent)).tolist()
+    def _check_losses(self, losses: list[Tensor], first: int) -> None:
+        """Name the first step without a finite loss; a population goes on while a member does."""
+        finite = torch.isfinite(torch.stack(losses)).view(len(losses), -1).any(dim=1).tolist()
         if all(finite):
             return
-        step = len(self.losses) - len(recent) + finite.index(False)
+        bad = finite.index(False)
         kept = f" The checkpoint at {self.checkpoint} is the last good one." * bool(self.checkpoint)
         raise NonFiniteLossError(
-            f"The loss became {self.losses[step].item()} in epoch {self.epoch + 1}, step "
-            f"{step + 1}. A smaller learning rate (now {self.config.lr}) or scaled data may "
+            f"The loss became {losses[bad].sum().item()} in epoch {self.epoch + 1}, step "
+            f"{first + bad + 1}. A smaller learning rate (now {self.config.lr}) or scaled data may "
             f"help.{kept}"
         )
 
     def _close_epoch(self) -> None:
         if not self.losses:
             raise ValueError("Expected data with at least one batch in each epoch. Got none.")
-        self._check_losses()
+        self._check_losses(self.losses, 0)
         history = self.history
-        history.train_loss.append(torch.stack(self.losses).float().mean().item())
+        history.train_loss.append(torch.stack(self.losses).float().mean(dim=0).tolist())
         if self.validation is not None:
-            result = evaluate(self.module, self.validation, self.config.task)
+            result = evaluate(self.module, self.validation, self.config.task, self.members)
             history.validation_loss.append(result.loss)
             history.validation_score.append(result.score)
-        spectral = [part for part in self.module.modules() if isinstance(part, SpectralNetwork)]
-        history.recruited.append([count for network in spectral for count in network.recruited])
+        history.recruited.append([count for part in self.spectral for count in part.recruited])
         if history.epochs % self.config.snapshot_every == 0:
             history.take_snapshot(self.module)
         now = time.perf_counter()

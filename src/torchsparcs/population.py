@@ -1,0 +1,96 @@
+"""Many spectral networks trained as one model, members on the leading axis."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchsparcs.network import SpectralModule, SpectralNetwork
+
+
+class Population(SpectralModule):
+    """``len(seeds)`` spectral networks of the same widths, each started from its own seed.
+
+    Member i is the network ``SpectralNetwork(widths)`` whose parameters were reset with a
+    generator of ``seeds[i]``; nothing couples the members, so trained on the same batches each
+    ends with the weights it would have had alone.
+
+    >>> population = Population([64, 100, 10], seeds=range(8))
+    >>> population(torch.zeros(32, 64)).shape
+    torch.Size([8, 32, 10])
+    >>> population.member(3)
+    SpectralNetwork(64 → 100 → 10, relu, recruited 0 of 100)
+
+    Shape:
+        - input (batch, widths[0]) for all members alike, or (members, batch, widths[0])
+        - output (members, batch, widths[-1])
+        - ``transfers[k]`` (members, widths[k+1], widths[k])
+        - ``eigenvalues[k]`` (members, widths[k])
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        seeds: Sequence[int],
+        activation: str | Callable[[Tensor], Tensor] = "relu",
+        bias: bool = True,
+        train_input_eigenvalues: bool = False,
+        update: str = "feedforward",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        if len(seeds) == 0:
+            raise ValueError("Expected at least one seed, one for each member. Got none.")
+        options: dict[str, Any] = {
+            "activation": activation,
+            "bias": bias,
+            "train_input_eigenvalues": train_input_eigenvalues,
+            "update": update,
+        }
+        super().__init__(widths, members=(len(seeds),), device=device, dtype=dtype, **options)
+        self.options, self.seeds = options, tuple(seeds)
+        self.reset_parameters()
+
+    @property
+    def members(self) -> int:
+        return len(self.seeds)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Every member back to the perceptron of its seed."""
+        single = SpectralNetwork(self.widths, **self.options, dtype=self.output_eigenvalues.dtype)
+        for index, seed in enumerate(self.seeds):
+            single.reset_parameters(torch.Generator().manual_seed(int(seed)))
+            for mine, its in zip(self.parameters(), single.parameters(), strict=True):
+                mine[index].copy_(its)
+
+    @torch.no_grad()
+    def member(self, index: int) -> SpectralNetwork:
+        """A copy of one member as a network of its own."""
+        like = self.output_eigenvalues
+        network = SpectralNetwork(self.widths, **self.options, device=like.device, dtype=like.dtype)
+        for its, mine in zip(network.parameters(), self.parameters(), strict=True):
+            its.copy_(mine[index])
+        return network.train(self.training)
+
+    @property
+    def recruited(self) -> list[list[int]]:
+        """Of each member, how many eigenvalues of each hidden layer are not exactly zero."""
+        counts = [values.count_nonzero(dim=-1).tolist() for values in self.hidden_eigenvalues]
+        return [list(layers) for layers in zip(*counts, strict=True)] or [[]] * self.members
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() not in (2, 3) or (input.dim() == 3 and len(input) != self.members):
+            raise ValueError(
+                f"Expected an input of shape (batch, {self.widths[0]}) or ({self.members}, batch, "
+                f"{self.widths[0]}). Got {tuple(input.shape)}."
+            )
+        return self._propagate(input, input.shape[-2])
+
+    def extra_repr(self) -> str:
+        return f"{self.members} members, {' → '.join(map(str, self.widths))}"
+
+    def __repr__(self) -> str:
+        return f"Population({self.extra_repr()})"
