@@ -30,22 +30,26 @@ def rotation(generator: torch.Generator) -> Tensor:
     return q
 
 
-def dataset(points: int, seed: int) -> list[tuple[Tensor, Tensor]]:
-    """Training, validation (a tenth of the points) and as large a test set."""
+def dataset(points: int, seed: int, device: str) -> list[tuple[Tensor, Tensor]]:
+    """Training, validation (a tenth of the points) and as large a test set; unit targets."""
     generator = torch.Generator().manual_seed(seed)
     w1, w2 = rotation(generator), rotation(generator)
     x = torch.rand(points + points // 10, DIMENSION, generator=generator) * 2 - 1
     y = torch.relu(x @ w1.T) @ w2.T
+    y, x = (y / y.std()).to(device), x.to(device)
     sizes = [points - points // 10, points // 10, points // 10]
     return list(zip(x.split(sizes), y.split(sizes), strict=True))
 
 
-def run(seed: int, points: int, epochs: int) -> dict:
-    training, validation, test = dataset(points, seed)
+def run(seed: int, points: int, epochs: int, device: str) -> dict:
+    training, validation, test = dataset(points, seed, device)
     network = SpectralNetwork([DIMENSION, 200, 200, DIMENSION], bias=False)
     network.reset_parameters(torch.Generator().manual_seed(seed))
+    network.to(device)
     start = time.perf_counter()
-    config = TrainConfig(task="regression", epochs=epochs, batch_size=1024, seed=seed)
+    config = TrainConfig(
+        task="regression", epochs=epochs, batch_size=1024, seed=seed, capture=device == "cuda"
+    )
     train(network, training, config, progress=False)
     trained = time.perf_counter()
     compact = extract(network, data=training, validation=validation, task="regression")
@@ -65,6 +69,7 @@ def run(seed: int, points: int, epochs: int) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--points", type=int, default=100_000)
     parser.add_argument("--epochs", type=int, default=180)
@@ -74,7 +79,7 @@ def main() -> None:
     seeds, points = (1, 10_000) if arguments.quick else (arguments.seeds, arguments.points)
     rows = []
     for seed in range(seeds):
-        rows.append(run(seed, points, arguments.epochs))
+        rows.append(run(seed, points, arguments.epochs, arguments.device))
         print(rows[-1], flush=True)
     found = [
         row["hidden_layers"] == 1 and row["neurons"] <= 24 and row["r2_compact"] >= 0.998
@@ -82,7 +87,7 @@ def main() -> None:
     ]
     print(f"one hidden layer of at most 24 neurons with R² >= 0.998: {sum(found)} of {len(found)}")
     results = {"points": points, "epochs": arguments.epochs, "runs": rows}
-    print(record("teacher_student", "cpu", results, arguments.out))
+    print(record("teacher_student", arguments.device, results, arguments.out))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Which neurons to cut: rankings, and the loss against what is kept. Nothing is changed here."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -107,7 +107,7 @@ def pruning_curve(
     task: str | LossFunction,
     *,
     rank: str = "path",
-    points: int = 100,
+    points: int | Sequence[int] = 100,
 ) -> PruningCurve:
     """The validation loss of ``network`` with fewer and fewer of its hidden neurons.
 
@@ -121,11 +121,12 @@ def pruning_curve(
 
     Args:
         rank: ``"path"`` or ``"eigenvalue"``, see :data:`RANKINGS`.
-        points: at most that many sizes are tried, spaced geometrically where there are more.
+        points: at most that many sizes are tried, spaced geometrically where there are more; or
+            the sizes themselves, in neurons kept.
     """
     if rank not in RANKINGS:
         raise ValueError(f"Expected a ranking among {', '.join(RANKINGS)}. Got {rank!r}.")
-    if points < 2:
+    if isinstance(points, int) and points < 2:
         raise ValueError(f"Expected at least two points. Got {points}.")
     direct = fold_constants(direct_space(network))
     strength = RANKINGS[rank](network, direct)
@@ -145,8 +146,10 @@ def pruning_curve(
     return PruningCurve(curve, order, network.widths[1:-1])
 
 
-def _sizes(largest: int, points: int) -> list[int]:
-    """0..largest, thinned out geometrically to about ``points`` numbers."""
+def _sizes(largest: int, points: int | Sequence[int]) -> list[int]:
+    """0..largest thinned out geometrically to ``points`` numbers; or those given, and largest."""
+    if not isinstance(points, int):
+        return sorted({largest, *(min(max(size, 0), largest) for size in points)})
     if largest < points:
         return list(range(largest + 1))
     spaced = torch.logspace(math.log10(largest), 0, points - 1)
