@@ -9,7 +9,7 @@ On narrow-ended shapes also the two extremes that SpectralNetwork chooses betwee
 formed (recursion) and with none (folded).
 
     python benchmarks/forward_cost.py                  # CPU, eager
-    python benchmarks/forward_cost.py --device cuda    # compiled
+    python benchmarks/forward_cost.py --device cuda    # compiled, and captured as CUDA graphs
 """
 
 import argparse
@@ -121,13 +121,27 @@ def measure(widths: list[int], batch: int, names: list[str], device: str, second
         for _ in range(3):
             step()
         memory[name] = activation_bytes(step, network, forward, x)
-        steps[name] = step
+        steps[name] = captured(step) if device == "cuda" else step
     times: dict[str, list[float]] = {name: [] for name in names}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[names[0]]) < 5:
         for name, step in steps.items():
             times[name].append(timed(step, device))
     return {name: {"seconds": sorted(t)[len(t) // 2], **memory[name]} for name, t in times.items()}
+
+
+def captured(step: Callable[[], None]) -> Callable[[], None]:
+    """The step as a CUDA graph, so that the GPU's work is timed and not the launching of it."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
 
 
 def timed(step: Callable[[], None], device: str) -> float:

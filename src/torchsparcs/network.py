@@ -93,7 +93,8 @@ class SpectralModule(nn.Module):
     @property
     def eigenvalues(self) -> list[Tensor]:
         """The eigenvalues of layers 0..B."""
-        return [self.input_eigenvalues, *self.hidden_eigenvalues, self.output_eigenvalues]
+        hidden = list(self.hidden_eigenvalues)  # older compilers cannot unpack a ParameterList
+        return [self.input_eigenvalues, *hidden, self.output_eigenvalues]
 
     @property
     def penalised_eigenvalues(self) -> list[Tensor]:
