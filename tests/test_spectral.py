@@ -160,9 +160,14 @@ class TestWhereToFold:
 
     def test_narrow_ends_fold_when_the_batch_pays_for_it(self):
         table = spectral.AnchorTable([20, 200, 200, 20], input_is_silent=True)
-        assert table[1] == (1, 2)
-        assert table[1024] == table[10**9] == (1,)
-        assert table[0] == table[1]
+        assert table[1, "cpu"] == (1, 2)
+        assert table[1024, "cpu"] == table[10**9, "cpu"] == (1,)
+        assert table[0, "cpu"] == table[1, "cpu"]
+
+    def test_a_gpu_folds_only_where_the_saving_is_worth_a_launch(self):
+        table = spectral.AnchorTable([20, 200, 200, 20], input_is_silent=True)
+        assert table[1024, "cuda"] == (1, 2)
+        assert table[2**20, "cuda"] == (1,)
 
 
 def test_counts_cross_between_two_and_three_layers():

@@ -29,9 +29,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 UPDATES = ("feedforward", "iterated")
 TRAINED = ("all", "eigenvalues")
 
-# A batch size must stay symbolic in an exported graph; torch 2.6 cannot tell export from compile.
-_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
-
 
 class Size(NamedTuple):
     """How big a network is: neurons per layer, trainable numbers, multiply-adds for one row."""
@@ -113,10 +110,16 @@ class SpectralModule(nn.Module):
         parameters = (list(self.transfers), self.eigenvalues, self.activation)
         if self.update == "iterated":
             return spectral.iterated(input, *parameters, bias=self.bias)
+        # In an exported graph the batch size must stay symbolic. The flag behind is_exporting():
+        # the function itself says yes to torch.compile as well before torch 2.13.
+        if getattr(torch.compiler, "_is_exporting_flag", torch.compiler.is_compiling()):
+            anchors = self._anchors.for_large_batches()
+        else:
+            anchors = self._anchors[rows, input.device.type]
         return spectral.feedforward(
             input,
             *parameters,
-            anchors=self._anchors.for_large_batches() if _is_exporting() else self._anchors[rows],
+            anchors=anchors,
             bias=self.bias,
             input_is_silent=not self.train_input_eigenvalues,
         )

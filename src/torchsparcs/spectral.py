@@ -14,12 +14,14 @@ activities. ``docs/maths.md`` derives every formula used here.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 Activation = Callable[[Tensor], Tensor]
+NARROW = 4  # in compiled populations on a GPU, products this narrow are taken entry by entry
 
 
 # --- blocks of the adjacency matrix ---------------------------------------------------------------
@@ -160,7 +162,11 @@ def _apply(matrix: Tensor, activity: Tensor, affine: bool = False) -> Tensor:
     weight, offset = (matrix[..., :-1], matrix[..., -1]) if affine else (matrix, None)
     if matrix.dim() == 2:
         return F.linear(activity, weight, offset)
-    product = activity @ weight.mT
+    if activity.is_cuda and torch.compiler.is_compiling() and min(weight.shape[-2:]) <= NARROW:
+        # the compiler fuses this into its neighbours: the wide side never goes through memory
+        product = (activity.unsqueeze(-2) * weight.unsqueeze(-3)).sum(dim=-1)
+    else:
+        product = activity @ weight.mT
     return product if offset is None else product + offset.unsqueeze(-2)
 
 
@@ -174,7 +180,7 @@ def _scale(activity: Tensor, eigenvalues: Tensor) -> Tensor:
 
 
 def choose_anchors(
-    widths: Sequence[int], batch: int, *, input_is_silent: bool = False
+    widths: Sequence[int], batch: int, *, input_is_silent: bool = False, overhead: int = 0
 ) -> tuple[int, ...]:
     """The hidden layers whose z is worth forming, for a batch of ``batch`` rows.
 
@@ -183,16 +189,17 @@ def choose_anchors(
     to fold once per step; the cheapest chain of segments is a shortest path over the layers.
 
     ``widths`` counts the bias neuron. A silent input makes z₁ free, so layer 1 is then an anchor.
+    ``overhead`` is what starting any product costs, in multiply-adds.
     """
     last = len(widths) - 1
     best: list[tuple[int, int]] = [(0, 0)]  # cost up to each layer, minus the anchors formed
     previous = [0]
-    costs = _segment_costs(widths, batch)
+    costs = _segment_costs(widths, batch, overhead)
     for t in range(1, last + 1):
         candidates = []
         for s in range(t):
             if s == 0 and input_is_silent:
-                cost = batch * widths[0] * widths[1]
+                cost = batch * widths[0] * widths[1] + overhead
                 if t > 1:
                     continue
             else:
@@ -209,15 +216,16 @@ def choose_anchors(
     return tuple(reversed(anchors))
 
 
-def _segment_costs(widths: Sequence[int], batch: int) -> list[list[int]]:
+def _segment_costs(widths: Sequence[int], batch: int, overhead: int) -> list[list[int]]:
     """costs[s][t]: multiply-adds from anchor s to the next anchor t, or to the output."""
     last = len(widths) - 1
     # unrolled[i][s]: one product with z_i, unrolled back to z_s
     unrolled = [[0] * (i + 1) for i in range(last + 1)]
     for i in range(1, last + 1):
         for s in range(i - 1, -1, -1):
-            fold = widths[i] * widths[s + 1] * widths[s] if s < i - 1 else 0
-            unrolled[i][s] = unrolled[i][s + 1] + batch * widths[i] * widths[s] + fold
+            apply = batch * widths[i] * widths[s] + overhead
+            fold = widths[i] * widths[s + 1] * widths[s] + overhead if s < i - 1 else 0
+            unrolled[i][s] = unrolled[i][s + 1] + apply + fold
     costs = [[0] * (last + 1) for _ in range(last)]
     for s in range(last):
         running = 0
@@ -230,32 +238,43 @@ def _segment_costs(widths: Sequence[int], batch: int) -> list[list[int]]:
 class AnchorTable:
     """:func:`choose_anchors` for every batch size, decided at each power of two.
 
+    Starting a product takes a few microseconds, which a GPU could fill with far more arithmetic
+    than a CPU: there, small networks fold less.
+
     >>> table = AnchorTable([20, 200, 200, 20], input_is_silent=True)
-    >>> table[1], table[1024]
-    ((1, 2), (1,))
+    >>> table[1, "cpu"], table[1024, "cpu"], table[1024, "cuda"]
+    ((1, 2), (1,), (1, 2))
     """
+
+    overhead: ClassVar = {"cpu": 200_000, "cuda": 100_000_000}
 
     deepest = 128  # with more layers than that it is always the recursion
 
     def __init__(self, widths: Sequence[int], *, input_is_silent: bool = False):
-        self._rows: list[tuple[int, tuple[int, ...]]] = []
-        if len(widths) > self.deepest:
-            self._rows.append((1, tuple(range(1, len(widths) - 1))))
-            return
-        for batch in (2**power for power in range(21)):
-            anchors = choose_anchors(widths, batch, input_is_silent=input_is_silent)
-            if not self._rows or anchors != self._rows[-1][1]:
-                self._rows.append((batch, anchors))
+        # for each kind of device: (smallest batch, anchors) in ascending order
+        self._rows: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
+        for device, overhead in self.overhead.items():
+            rows = self._rows[device] = [(1, tuple(range(1, len(widths) - 1)))]
+            if len(widths) > self.deepest:
+                continue
+            for batch in (2**power for power in range(21)):
+                anchors = choose_anchors(
+                    widths, batch, input_is_silent=input_is_silent, overhead=overhead
+                )
+                if anchors != rows[-1][1]:
+                    rows.append((batch, anchors))
 
-    def __getitem__(self, batch: int) -> tuple[int, ...]:
-        for smallest, anchors in reversed(self._rows[1:]):
+    def __getitem__(self, key: tuple[int, str]) -> tuple[int, ...]:
+        batch, device = key
+        rows = self._rows["cpu" if device == "cpu" else "cuda"]
+        for smallest, anchors in reversed(rows[1:]):
             if batch >= smallest:
                 return anchors
-        return self._rows[0][1]
+        return rows[0][1]
 
     def for_large_batches(self) -> tuple[int, ...]:
-        """The last row, for a batch size that is not known."""
-        return self._rows[-1][1]
+        """For a batch size that is not known."""
+        return self._rows["cpu"][-1][1]
 
 
 # --- the whole matrices ---------------------------------------------------------------------------

@@ -107,8 +107,10 @@ class TrainConfig:
             values = value if isinstance(value, tuple) else (0.0 if value is None else value,)
             if not all(math.isfinite(number) and number >= 0 for number in values):
                 raise ValueError(f"Expected {name} to be finite and not negative. Got {value!r}.")
-        if self.capture and (self.compile or self.amp == "float16"):
-            raise ValueError("Expected capture without compile and without float16. Got both.")
+        if self.capture and self.amp == "float16":
+            raise ValueError(
+                "Expected capture without float16, whose loss scaling varies. Got both."
+            )
         if not 0 <= self.penalty_warmup <= 1:
             raise ValueError(
                 f"Expected penalty_warmup to be between 0 and 1. Got {self.penalty_warmup!r}."

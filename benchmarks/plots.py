@@ -1,0 +1,86 @@
+"""Draw the figures of docs/results.md from the recorded numbers.
+
+python benchmarks/plots.py
+"""
+
+import json
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+from recording import RESULTS
+
+FIGURES = RESULTS.parent / "figures"
+COLOURS = {  # safe for colour-blind readers (Okabe and Ito)
+    "spectral": "#0072B2",
+    "mlp": "#000000",
+    "skips": "#E69F00",
+    "blocks": "#D55E00",
+}
+NAMES = {
+    "spectral": "SpectralNetwork",
+    "mlp": "plain MLP",
+    "skips": "MLP with every skip",
+    "blocks": "blocks formed as in the paper",
+}
+
+
+def forward_cost() -> None:
+    """Time of a step against depth, relative to the plain MLP."""
+    content = json.loads((RESULTS / "forward_cost.json").read_text())
+    figure, axes = plt.subplots(1, len(content), figsize=(4.6 * len(content), 3.6), squeeze=False)
+    for axis, (device, result) in zip(axes[0], content.items(), strict=True):
+        for name, colour in COLOURS.items():
+            rows = [row for row in result["depth"] if name in row]
+            layers = [row["layers"] for row in rows]
+            ratio = [row[name]["seconds"] / row["mlp"]["seconds"] for row in rows]
+            axis.plot(layers, ratio, "o-", color=colour, label=NAMES[name], markersize=4)
+        row = result["depth"][0]
+        axis.set_title(f"{device}: width {row['width']}, batch {row['batch']}", fontsize=10)
+        axis.set(xlabel="layers", yscale="log", yticks=[1, 2, 5, 10, 20])
+        axis.set_yticklabels(["1", "2", "5", "10", "20"])
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("forward + backward time, plain MLP = 1")
+    axes[0][0].legend(fontsize=8)
+    save(figure, "forward_cost")
+
+
+def mnist_front() -> None:
+    """Test accuracy against parameters."""
+    content = json.loads((RESULTS / "mnist_front.json").read_text())
+    result = next(iter(content.values()))
+    figure, axis = plt.subplots(figsize=(5.5, 3.8))
+    for key, label, colour in (
+        ("sparcs", "SPARCS, one training", COLOURS["spectral"]),
+        ("mlp", "plain MLPs, tuned width by width", COLOURS["mlp"]),
+    ):
+        rows = result[key]["mean"]
+        axis.errorbar(
+            [row["parameters"] for row in rows],
+            [100 * row["test"] for row in rows],
+            yerr=[100 * row["std"] for row in rows],
+            fmt="o-",
+            color=colour,
+            label=label,
+            markersize=4,
+            capsize=2,
+        )
+    axis.set(xscale="log", xlabel="parameters", ylabel="MNIST test accuracy, %")
+    axis.grid(alpha=0.3, which="both")
+    axis.legend(fontsize=9)
+    save(figure, "mnist_front")
+
+
+def save(figure: plt.Figure, name: str) -> None:
+    FIGURES.mkdir(exist_ok=True)
+    path = FIGURES / f"{name}.svg"
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    print(path)
+
+
+if __name__ == "__main__":
+    forward_cost()
+    mnist_front()
