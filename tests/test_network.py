@@ -139,7 +139,8 @@ class TestSpectralLinear:
         ({"widths": 7}, "a sequence of integers. Got 7"),
         ({"widths": "342"}, "a sequence of integers"),
         ({"widths": [3, 2], "activation": "swish"}, r"relu, tanh, gelu.*Got 'swish'"),
-        ({"widths": [3, 2], "activation": 3}, "a name or a callable. Got 3"),
+        ({"widths": [3, 2], "activation": 3}, "not a class. Got 3"),
+        ({"widths": [3, 2], "activation": nn.ReLU}, "not a class"),
         ({"widths": [3, 2], "update": "loop"}, r"feedforward, iterated\. Got 'loop'"),
     ],
 )

@@ -6,7 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from torchsparcs import SpectralNetwork, eigenvalue_penalty, shrink_eigenvalues_
+from torchsparcs import (
+    SpectralNetwork,
+    eigenvalue_penalty,
+    parameter_groups,
+    shrink_eigenvalues_,
+)
 from torchsparcs.penalties import PENALTIES
 
 
@@ -183,6 +188,21 @@ class TestShrink:
             step(net, optimizer, 0.5, "sparse_group")
         for a, b in zip(plain.parameters(), compiled.parameters(), strict=True):
             torch.testing.assert_close(a, b)
+
+    def test_a_decay_meant_for_adamw_is_pointed_out(self):
+        net = network()
+        groups = parameter_groups(net, 0.1)
+        with pytest.warns(UserWarning, match="SGD adds a weight decay of 1.0 to the gradients"):
+            shrink_eigenvalues_(net, torch.optim.SGD(groups), 0.0)
+        shrink_eigenvalues_(net, torch.optim.AdamW(groups), 0.0)
+        plain = parameter_groups(net, 0.1, transfer_weight_decay=0.0)
+        shrink_eigenvalues_(net, torch.optim.SGD(plain), 0.0)
+
+    @pytest.mark.parametrize("weight", [-1.0, float("nan")])
+    def test_bad_weights(self, weight):
+        net = network()
+        with pytest.raises(ValueError, match="penalty weight >= 0"):
+            shrink_eigenvalues_(net, torch.optim.SGD(net.parameters(), lr=0.1), weight)
 
     def test_bad_input(self):
         net = network()

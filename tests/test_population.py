@@ -121,7 +121,7 @@ def test_the_penalty_of_each_member():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="at least one seed"):
+    with pytest.raises(ValueError, match="one for each member"):
         Population([2, 1], seeds=[])
     with pytest.raises(ValueError, match=r"\(batch, 2\) or \(3, batch, 2\)\. Got \(4, 5, 2\)"):
         population()(torch.zeros(4, 5, 2, dtype=DOUBLE))

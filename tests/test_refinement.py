@@ -173,7 +173,63 @@ def test_a_loader_and_a_custom_loss_are_taken():
 
 def test_data_come_together_and_for_one_network():
     network, x = SpectralNetwork([3, 4, 1]), torch.randn(5, 3)
-    with pytest.raises(ValueError, match="all together, or none"):
+    with pytest.raises(ValueError, match=r"all together, or none.*Got only data"):
         extract(network, data=(x, x.sum(1)))
-    with pytest.raises(ValueError, match="Got a Sequential; extract its spectral networks"):
-        extract(nn.Sequential(network), data=(x, x), validation=(x, x), task="regression")
+    with pytest.raises(ValueError, match=r"all together, or none.*Got only config"):
+        extract(network, config=RefineConfig())
+    good = {"data": (x, x.sum(1)), "validation": (x, x.sum(1)), "task": "regression"}
+    with pytest.raises(ValueError, match="Got a Sequential with 2"):
+        extract(nn.Sequential(SpectralNetwork([3, 3]), network), **good)
+    with pytest.raises(ValueError, match="computes something else from it"):
+        extract(nn.Sequential(network, nn.ReLU()), **good)
+    with pytest.raises(ValueError, match=r"a RefineConfig\. Got TrainConfig"):
+        extract(network, **good, config=TrainConfig())
+    with pytest.raises(ValueError, match=r"finite inputs\. Got 3 values.*validation data"):
+        extract(network, **{**good, "validation": (x[:1] * torch.nan, x[:1].sum(1))})
+    with pytest.raises(ValueError, match=r"last dimension is 3\. Got shape \(2, 2\)"):
+        extract(network, **{**good, "data": (x[:, :2], x.sum(1))})
+
+
+@pytest.mark.parametrize(
+    "options", [{"tolerance": -1.0}, {"rows": 0}, {"epochs": 0}, {"slack": float("nan")}]
+)
+def test_bad_configs(options):
+    with pytest.raises(ValueError, match=f"Expected {next(iter(options))} to be"):
+        RefineConfig(**options)
+
+
+def test_the_head_of_a_model_is_cut_on_its_features():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(3000, 6, generator=generator) * 2 - 1
+    body = nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)).requires_grad_(False)
+    y = torch.relu(body(x)[:, 0] - body(x)[:, 1])
+    model = nn.Sequential(body, SpectralNetwork([3, 30, 1]))
+    training, validation = (x[:2000], y[:2000]), (x[2000:], y[2000:])
+    train(model, training, TrainConfig(epochs=10, lr=1e-2, batch_size=100), progress=False)
+    small = extract(model, data=training, validation=validation, task="regression")
+    assert isinstance(small[1], CompactNetwork)
+    assert small[1].size.parameters < extract(model)[1].size.parameters
+    before, after = (evaluate(m, validation, "regression").score for m in (model, small))
+    assert after > before - 2e-3
+
+
+def test_a_cut_never_makes_the_network_larger():
+    connections = [(1, 0), (2, 1), (3, 0), (3, 1), (3, 2)]  # no block (2, 0)
+    network = compact([4, 6, 5, 3], connections)
+    y = network(X).detach()
+    small = refine(network, (X, y), (X, y), "regression", RefineConfig(epochs=1))
+    assert small.size.parameters <= network.size.parameters
+
+
+def test_a_diverging_fine_tuning_is_thrown_away():
+    network, rows = disguised_teacher()
+    data = (rows[:, :5], rows[:, 5:])
+    found = refine(network, data, data, "regression", RefineConfig(lr=1e30, epochs=1))
+    assert evaluate(found, data, "regression").score > 0.99
+
+
+def test_looking_draws_no_random_numbers():
+    network = SpectralNetwork([3, 8, 2])
+    state = torch.get_rng_state()
+    extract(network)
+    assert torch.equal(state, torch.get_rng_state())

@@ -353,12 +353,21 @@ class TestBadFiles:
         tensors = {f"transfers.{k}": torch.zeros(0) for k in range(60)}
         path = forged(spectral(), tmp_path / "deep", header, tensors)
         started = time.perf_counter()
-        with pytest.raises(ValueError, match="does not fit its tensors"):
+        with pytest.raises(ValueError, match=r"does not fit its tensors|are corrupted"):
             load(path)
         assert time.perf_counter() - started < 2
+
+    def test_a_flipped_bit_among_the_numbers(self, tmp_path):
+        path = tmp_path / "flipped"
+        save(spectral(), path)
+        content = bytearray(path.read_bytes())
+        content[-3] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"numbers that were saved\. Those in .*are corrupted"):
+            load(path)
 
     def test_integers_for_weights(self, tmp_path):
         network = spectral()
         tensors = {name: tensor.int() for name, tensor in network.state_dict().items()}
-        with pytest.raises(ValueError, match="does not fit its tensors"):
+        with pytest.raises(ValueError, match="are corrupted"):
             load(forged(network, tmp_path / "whole", header_of(network, tmp_path), tensors))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import randomised, widths_strategy
 
-from torchsparcs import SpectralNetwork, spectral
+from torchsparcs import SpectralNetwork, folding, spectral
 
 DOUBLE = torch.float64
 
@@ -152,20 +152,20 @@ class TestWhereToFold:
     )
     def test_no_choice_is_cheaper(self, widths, batch, silent):
         cheapest, cost = self.brute_force(widths, batch, silent)
-        chosen = spectral.choose_anchors(widths, batch, input_is_silent=silent)
+        chosen = folding.choose_anchors(widths, batch, input_is_silent=silent)
         assert cost(chosen) == cheapest
 
     def test_deep_networks_run_the_recursion(self):
-        assert spectral.choose_anchors([256] * 10, 1024) == tuple(range(1, 9))
+        assert folding.choose_anchors([256] * 10, 1024) == tuple(range(1, 9))
 
     def test_narrow_ends_fold_when_the_batch_pays_for_it(self):
-        table = spectral.AnchorTable([20, 200, 200, 20], input_is_silent=True)
+        table = folding.AnchorTable([20, 200, 200, 20], input_is_silent=True)
         assert table[1, "cpu"] == (1, 2)
         assert table[1024, "cpu"] == table[10**9, "cpu"] == (1,)
         assert table[0, "cpu"] == table[1, "cpu"]
 
     def test_a_gpu_folds_only_where_the_saving_is_worth_a_launch(self):
-        table = spectral.AnchorTable([20, 200, 200, 20], input_is_silent=True)
+        table = folding.AnchorTable([20, 200, 200, 20], input_is_silent=True)
         assert table[1024, "cuda"] == (1, 2)
         assert table[2**20, "cuda"] == (1,)
 

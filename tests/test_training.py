@@ -172,11 +172,19 @@ class WithDropout(nn.Module):
         return self.network(self.drop(x))
 
 
-def loader(x, y):
-    return DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
+def loader(x, y, **options):
+    return DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True, **options)
 
 
-@pytest.mark.parametrize("source", [lambda x, y: (x, y), loader], ids=["tensors", "loader"])
+def loader_with_a_generator(x, y):
+    return loader(x, y, generator=torch.Generator().manual_seed(7))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [lambda x, y: (x, y), loader, loader_with_a_generator],
+    ids=["tensors", "loader", "loader with a generator"],
+)
 class TestRepeating:
     config = TrainConfig(epochs=5, batch_size=64, lr=1e-2, patience=3)
 
@@ -265,7 +273,7 @@ class TestFaults:
 
         def poisoned(output, target):
             nonlocal calls
-            calls += 1
+            calls += output.requires_grad
             return (output.squeeze(1) - target).square().mean() * (
                 float("nan") if calls == 7 else 1
             )
@@ -288,11 +296,11 @@ class TestFaults:
 
     def test_resuming_needs_a_checkpoint_of_the_same_config(self, tmp_path):
         path = tmp_path / "run.pt"
-        with pytest.raises(ValueError, match="There is none at"):
+        with pytest.raises(ValueError, match="there is none at"):
             quiet(network(), kink(), checkpoint=path, resume=True)
         quiet(network(), kink(), TrainConfig(epochs=1), checkpoint=path)
         config = TrainConfig(epochs=1, lr=1.0, seed=3)
-        with pytest.raises(ValueError, match=r"lr, seed differ: lr was 0\.002, seed was 0"):
+        with pytest.raises(ValueError, match=r"lr was 0\.002, now 1\.0, seed was 0, now 3"):
             quiet(network(), kink(), config, checkpoint=path, resume=True)
         path.write_bytes(path.read_bytes()[:1000])
         with pytest.raises(ValueError, match="cannot be read"):
@@ -331,14 +339,93 @@ class TestFaults:
         [
             ((torch.zeros(3, 2), torch.zeros(4)), r"Got shapes \(3, 2\) and \(4,\)"),
             ((torch.zeros(0, 2), torch.zeros(0)), r"at least one\. Got shapes \(0, 2\)"),
-            ((torch.zeros(3, 2), torch.zeros(3, 2)), r"targets of shape \(3, 1\).*Got \(3, 2\)"),
+            ((torch.zeros(3, 2), torch.zeros(3, 2)), r"targets of shape \(2, 1\).*Got \(2, 2\)"),
             (torch.zeros(3, 2), "Got Tensor"),
             ([], "at least one batch"),
+            ((torch.zeros(3, 2),) * 3, r"Got \['Tensor', 'Tensor', 'Tensor'\]"),
+            ((torch.full((3, 2), torch.nan), torch.zeros(3)), "finite inputs. Got 6 values"),
+            ((torch.zeros(3, 2), torch.full((3,), torch.inf)), "finite targets. Got 3 values"),
+            ((torch.zeros(3, 3), torch.zeros(3)), r"last dimension is 2\. Got shape \(2, 3\)"),
         ],
     )
     def test_bad_data(self, data, message):
         with pytest.raises(ValueError, match=message):
             quiet(network(), data, TrainConfig(epochs=1))
+
+    @pytest.mark.parametrize(
+        ("task", "targets", "message"),
+        [
+            ("multiclass", torch.zeros(3), r"integers as class labels\. Got torch.float32"),
+            ("multiclass", torch.tensor([0, 1, 2]), r"from 0 to 1, for 2 outputs\. Got .* 0 to 2"),
+            ("multiclass", torch.tensor([0, -1, 1]), r"Got labels from -1 to 1"),
+            (
+                "binary",
+                torch.tensor([[0, 1], [1, 1], [-1, 1]]),
+                r"between 0 and 1\. Got .* -1 to 1",
+            ),
+        ],
+    )
+    def test_targets_that_a_task_cannot_have(self, task, targets, message):
+        net = network(widths=(2, 5, 2))
+        before = [p.clone() for p in net.parameters()]
+        with pytest.raises(ValueError, match=message):
+            quiet(net, (torch.zeros(3, 2), targets), TrainConfig(task=task, epochs=1))
+        assert all(map(torch.equal, before, net.parameters()))
+
+    def test_bad_validation_is_found_before_the_first_step(self):
+        x, y = kink()
+        net = network()
+        before = [p.clone() for p in net.parameters()]
+        with pytest.raises(ValueError, match=r"finite inputs.*validation data"):
+            quiet(net, (x, y), TrainConfig(epochs=1), validation=(x * torch.nan, y))
+        assert all(map(torch.equal, before, net.parameters()))
+
+    def test_weights_ruined_by_the_last_step_are_not_saved(self, tmp_path):
+        x, y = kink(100)
+        path = tmp_path / "run.pt"
+        with pytest.raises(NonFiniteLossError, match="last good one"):
+            quiet(network(), (x, y), TrainConfig(epochs=2, lr=1e30), checkpoint=path)
+        assert torch.load(path, weights_only=True)["position"] == (0, 0)
+
+    def test_numpy_arrays_and_other_number_types_are_taken(self):
+        x, y = kink()
+        arrays = (x.double().numpy(), y.double().numpy())
+        history = quiet(network(), arrays, TrainConfig(epochs=3), validation=arrays)
+        expected = quiet(network(), (x, y), TrainConfig(epochs=3), validation=(x, y))
+        assert history.train_loss == pytest.approx(expected.train_loss, rel=1e-4)
+        classes = (x.numpy(), (y > 0.5).int().numpy())
+        quiet(network(widths=(2, 5, 2)), classes, TrainConfig(task="multiclass", epochs=1))
+
+    def test_the_mode_of_the_module_is_restored(self):
+        model = nn.Sequential(nn.BatchNorm1d(2), network()).eval()
+        quiet(model, kink(), TrainConfig(epochs=1))
+        assert not model.training
+        assert not model[0].training
+
+    def test_a_loader_without_a_length(self):
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter(zip(*kink(100), strict=True))
+
+        history = quiet(network(), DataLoader(Stream(), batch_size=20), TrainConfig(epochs=2))
+        assert history.epochs == 2
+
+    def test_resuming_with_other_data_is_refused(self, tmp_path):
+        x, y = kink()
+        path = tmp_path / "run.pt"
+        quiet(network(), (x, y), TrainConfig(epochs=1), checkpoint=path)
+        for options in ({"data": (x[:9], y[:9])}, {"data": (x, y), "validation": (x, y)}):
+            with pytest.raises(ValueError, match="Got other training or validation data"):
+                quiet(
+                    network(), config=TrainConfig(epochs=1), checkpoint=path, resume=True, **options
+                )
+
+    def test_resume_if_there_is_something_to_resume(self, tmp_path):
+        options = {"checkpoint": tmp_path / "run.pt", "resume": "auto"}
+        first, second = network(), network()
+        quiet(first, kink(), TrainConfig(epochs=2), **options)
+        quiet(second, kink(), TrainConfig(epochs=2), **options)
+        assert same(first, second)
 
     def test_patience_needs_validation_data(self):
         with pytest.raises(ValueError, match="validation data for early stopping"):

@@ -1,6 +1,9 @@
 """The smallest network a task needs, found in one training run by spectral architecture search."""
 
+from importlib.metadata import version
+
 from torchsparcs.compact import CompactNetwork
+from torchsparcs.config import TrainConfig
 from torchsparcs.export import to_onnx
 from torchsparcs.extraction import extract
 from torchsparcs.history import History
@@ -9,13 +12,17 @@ from torchsparcs.optimization import parameter_groups
 from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
 from torchsparcs.population import Population
 from torchsparcs.pruning import PruningCurve, pruning_curve
-from torchsparcs.refinement import RefineConfig, refine
+from torchsparcs.refinement import RefineConfig
 from torchsparcs.saving import load, save
-from torchsparcs.training import TrainConfig, train
+from torchsparcs.tasks import evaluate
+from torchsparcs.training import NonFiniteLossError, train
+
+__version__ = version("torchsparcs")
 
 __all__ = [
     "CompactNetwork",
     "History",
+    "NonFiniteLossError",
     "Population",
     "PruningCurve",
     "RefineConfig",
@@ -23,11 +30,11 @@ __all__ = [
     "SpectralNetwork",
     "TrainConfig",
     "eigenvalue_penalty",
+    "evaluate",
     "extract",
     "load",
     "parameter_groups",
     "pruning_curve",
-    "refine",
     "save",
     "shrink_eigenvalues_",
     "to_onnx",

@@ -39,8 +39,10 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     except OSError:
         raise
     except Exception as error:
-        message = f"Expected a torchsparcs checkpoint. {path} cannot be read: {error}"
-        raise ValueError(message) from error
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"Expected a torchsparcs checkpoint. {path} cannot be read: {reason}"
+        ) from error
     version = state.get("version") if isinstance(state, dict) else None
     if version != CHECKPOINT_VERSION:
         raise ValueError(

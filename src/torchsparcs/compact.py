@@ -91,9 +91,13 @@ class CompactNetwork(nn.Module):
             activation=copy.deepcopy(direct.activation),
             biased=biased,
             maximal=maximal,
-            device=direct.weights.device,
+            device="meta",
             dtype=dtype,
         )
+        # no numbers are drawn on the way: looking at a network must not change what comes after
+        activation, network.activation = network.activation, None  # type: ignore[assignment]
+        network.to_empty(device=direct.weights.device)
+        network.activation = activation
         with torch.no_grad():
             for (target, source), block in blocks.items():
                 linear = network.block(target, source)
@@ -118,9 +122,13 @@ class CompactNetwork(nn.Module):
                 bias[rows] = linear.bias.detach()
         sizes = torch.tensor(self.widths[1:-1], dtype=torch.long, device=weight.device)
         layers = torch.arange(1, len(sizes) + 1, device=weight.device).repeat_interleave(sizes)
-        activation = self.activation_name if self.has_named_activation else self.activation
         dtype = torch.float64 if self.has_named_activation else next(self.parameters()).dtype
-        return DirectSpace(weights, bias, layers, activation, dtype)
+        return DirectSpace(weights, bias, layers, self.named_activation, dtype)
+
+    @property
+    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
+        """The activation by its name, or the function itself where it has none."""
+        return self.activation_name if self.has_named_activation else self.activation
 
     def block(self, target: int, source: int) -> nn.Linear:
         """The ``nn.Linear`` from layer ``source`` to layer ``target``."""
@@ -131,13 +139,17 @@ class CompactNetwork(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         check_input(input, self.widths[0])
         activities = [input]
-        for names in self._block_names:
-            (first, source), *others = names
-            pre = self.blocks[first](activities[source])
-            for name, source in others:
-                pre = pre + self.blocks[name](activities[source])
-            activities.append(self.activation(pre) if names is not self._block_names[-1] else pre)
-        return activities[-1]
+        for blocks in self._block_names[:-1]:
+            activities.append(self.activation(self._gather(blocks, activities)))
+        return self._gather(self._block_names[-1], activities)
+
+    def _gather(self, blocks: list[tuple[str, int]], activities: list[Tensor]) -> Tensor:
+        """What arrives at a layer through its ``blocks``, (name, source) each."""
+        (name, source), *others = blocks
+        total = self.blocks[name](activities[source])
+        for name, source in others:
+            total = total + self.blocks[name](activities[source])
+        return total
 
     @property
     def size(self) -> Size:
@@ -149,24 +161,24 @@ class CompactNetwork(nn.Module):
     def architecture(self) -> str:
         """The layers and their skip connections in words, "64 → 14 → 10, skip 64 → 10"."""
 
-        def name(layer: int) -> str:
-            return str(self.widths[layer])
-
         consecutive = " → ".join(map(str, self.widths))
-        skips = [
-            f"{name(source)} → {name(target)}"
-            for target, source in self.connections
-            if source < target - 1
-        ]
-        missing = [
-            f"{name(layer - 1)} → {name(layer)}"
-            for layer in range(1, len(self.widths))
-            if (layer, layer - 1) not in self.connections
-        ]
+        skips = [pair for pair in self.connections if pair[1] < pair[0] - 1]
+        layers = range(1, len(self.widths))
+        missing = [(k, k - 1) for k in layers if (k, k - 1) not in self.connections]
         parts = [consecutive]
-        parts += [f"skip {', '.join(skips)}"] * bool(skips)
-        parts += [f"without {', '.join(missing)}"] * bool(missing)
+        parts += [f"skip {self._in_words(skips)}"] * bool(skips)
+        parts += [f"without {self._in_words(missing)}"] * bool(missing)
         return ", ".join(parts)
+
+    def _in_words(self, pairs: list[tuple[int, int]]) -> str:
+        """Connections by their widths, and by their layers where that is not clear."""
+        words = [f"{self.widths[source]} → {self.widths[target]}" for target, source in pairs]
+        if len(set(words)) == len(words) and len(set(self.widths)) == len(self.widths):
+            return ", ".join(words)
+        if len(self.widths) == 3:
+            return ", ".join(words)
+        named = zip(words, pairs, strict=True)
+        return ", ".join(f"{word} (layer {s} to {t})" for word, (t, s) in named)
 
     def describe(self) -> str:
         """Architecture and size, and the size of the maximal network it was cut from."""

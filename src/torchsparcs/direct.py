@@ -86,7 +86,7 @@ def direct_space(network: SpectralNetwork) -> DirectSpace:
             [torch.full((n,), layer + 1) for layer, n in enumerate(network.widths[1:-1])]
             or [torch.empty(0, dtype=torch.long)]
         ).to(like.device),
-        activation=network.activation_name if network.has_named_activation else network.activation,
+        activation=network.named_activation,
         dtype=torch.float64 if network.has_named_activation else network.output_eigenvalues.dtype,
     )
 
@@ -135,9 +135,20 @@ def fold_constants(direct: DirectSpace) -> DirectSpace:
 
 
 def without_unused(direct: DirectSpace) -> DirectSpace:
-    """Neurons that nothing listens to are dropped."""
-    used = (direct.outgoing != 0).any(dim=0)
-    return direct if used.all() else keep_neurons(direct, used)
+    """Neurons from which no path leads to an output are dropped."""
+    return keep_neurons(direct, is_used(direct))
+
+
+def is_used(direct: DirectSpace) -> Tensor:
+    """Whether a path leads from each hidden neuron to an output, (H,) bool."""
+    connected = direct.outgoing != 0
+    used = torch.zeros(direct.hidden, dtype=torch.bool, device=connected.device)
+    outputs = torch.ones(direct.outputs, dtype=torch.bool, device=connected.device)
+    while True:
+        heard = connected[torch.cat([used, outputs])].any(dim=0)
+        if torch.equal(heard, used):
+            return used
+        used = heard
 
 
 def hoisted(direct: DirectSpace) -> DirectSpace:

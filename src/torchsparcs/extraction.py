@@ -2,15 +2,17 @@
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from torchsparcs.compact import CompactNetwork
+from torchsparcs.data import Data, Pair, batches_of
 from torchsparcs.direct import direct_space, fold_constants, keep_neurons, simplified
 from torchsparcs.network import SpectralNetwork, spectral_modules
 from torchsparcs.refinement import RefineConfig, refine
-from torchsparcs.tasks import Data, LossFunction
+from torchsparcs.tasks import LossFunction, evaluation_mode
 
 
 def extract(
@@ -21,49 +23,61 @@ def extract(
     validation: Data | None = None,
     task: str | LossFunction | None = None,
     config: RefineConfig | None = None,
-) -> nn.Module:
+) -> Any:
     """A copy of ``module`` in which every ``SpectralNetwork`` has become a ``CompactNetwork``.
 
     Without data the copy computes exactly the same. The blocks of direct space are formed first;
     then neurons without input (their constant folded into later biases), neurons without output,
     empty layers and all-zero blocks go, and neurons move to the lowest layer that their sources
-    allow.
+    allow. Every skip connection that is left has weights of its own now, so a network of which
+    little was silent can have more parameters than the spectral one.
 
     >>> extract(SpectralNetwork([64, 200, 10]))  # nothing is recruited yet: a perceptron
     CompactNetwork(64 → 10: 650 parameters, 640 multiply-adds; cut from 64 → 200 → 10: ...)
 
-    With data and validation data it goes on to cut what the validation loss does not miss:
-    neurons, layers and skip connections, each refitted by least squares and fine-tuned
-    (:func:`torchsparcs.refinement.refine`).
+    With data it goes on to cut what the validation loss does not miss: neurons, layers and skip
+    connections, each refitted by least squares and fine-tuned. The validation data have then been
+    used for choosing; keep other data for the final score.
 
     Args:
         keep: which neurons of each hidden layer stay, (N_k,) bool each, as a pruning curve's
-            ``masks`` gives them; the others are cut out in direct space.
-        data: training data, as for :func:`train`.
+            ``masks`` gives them; the others are cut out in direct space. ``module`` must then be a
+            ``SpectralNetwork``.
+        data: training data, as for :func:`train`. ``module`` may be a model that ends in one
+            spectral network, its head; the head is then cut on the features it receives.
         validation: decides how far the cutting may go.
         task: what the network was trained for, as in ``TrainConfig``.
         config: how much loss may be given up for size.
-
-    ``keep`` and data speak of one network: with them ``module`` must be a ``SpectralNetwork``.
     """
     networks = [part for part in spectral_modules(module) if isinstance(part, SpectralNetwork)]
     if len(networks) < len(spectral_modules(module)):
         raise ValueError("Expected spectral networks. Got a Population; extract its members.")
-    if (keep is not None or data is not None) and not isinstance(module, SpectralNetwork):
+    if keep is not None and not isinstance(module, SpectralNetwork):
         raise ValueError(
-            "Expected a SpectralNetwork itself where keep or data are given. "
-            f"Got a {type(module).__name__}; extract its spectral networks one by one."
+            f"Expected a SpectralNetwork itself where keep is given. Got a {type(module).__name__}."
         )
-    if len({value is None for value in (data, validation, task)}) > 1:
-        raise ValueError("Expected data, validation and task all together, or none of them.")
+    given = [
+        name
+        for name, value in (("data", data), ("validation", validation), ("task", task))
+        if value is not None
+    ]
+    if 0 < len(given) < 3 or (config is not None and not given):
+        raise ValueError(
+            "Expected data, validation and task all together, or none of them and no config. "
+            f"Got only {', '.join(given) or 'config'}."
+        )
+    if config is not None and not isinstance(config, RefineConfig):
+        raise ValueError(f"Expected a RefineConfig. Got {type(config).__name__}.")
     compact = {id(network): _exact(network, keep) for network in networks}
-    if not isinstance(module, SpectralNetwork):
-        # a deep copy that finds the networks already copied copies all the rest
-        return copy.deepcopy(module, dict(compact))
-    result = compact[id(module)]
-    if data is None or validation is None or task is None:
-        return result
-    return refine(result, data, validation, task, config).train(module.training)
+    if data is not None and validation is not None and task is not None:
+        head = _head(networks, module)
+        here, there = (_features(module, head, part) for part in (data, validation))
+        refined = refine(compact[id(head)], here, there, task, config)
+        compact[id(head)] = refined.train(head.training)
+    if isinstance(module, SpectralNetwork):
+        return compact[id(module)]
+    # a deep copy that finds the networks already copied copies all the rest
+    return copy.deepcopy(module, dict(compact))
 
 
 def _exact(network: SpectralNetwork, keep: Sequence[Tensor] | None) -> CompactNetwork:
@@ -86,3 +100,36 @@ def _exact(network: SpectralNetwork, keep: Sequence[Tensor] | None) -> CompactNe
         simplified(direct), maximal=network.size, dtype=network.output_eigenvalues.dtype
     )
     return compact.train(network.training)
+
+
+def _head(networks: list[SpectralNetwork], module: nn.Module) -> SpectralNetwork:
+    if len(networks) != 1:
+        raise ValueError(
+            "Expected one spectral network, the head of the model, where data are given. "
+            f"Got a {type(module).__name__} with {len(networks)}."
+        )
+    return networks[0]
+
+
+def _features(module: nn.Module, head: SpectralNetwork, data: Data) -> Data:
+    """``data`` as they arrive at the head of ``module``, whose output must be the module's own."""
+    if module is head:
+        return data
+    seen: list[tuple[Tensor, Tensor]] = []
+    hook = head.register_forward_hook(lambda _, inputs, output: seen.append((inputs[0], output)))
+    pairs: list[Pair] = []
+    try:
+        with evaluation_mode(module):
+            for x, y in batches_of(data, 1024, like=head.output_eigenvalues):
+                seen.clear()
+                output = module(x)
+                if len(seen) != 1 or seen[0][1] is not output:
+                    raise ValueError(
+                        "Expected a model whose output is that of its spectral network, where data "
+                        "are given. Got one that computes something else from it."
+                    )
+                pairs.append((seen[0][0], y))
+    finally:
+        hook.remove()
+    inputs, targets = zip(*pairs, strict=True)
+    return torch.cat(inputs), torch.cat(targets)

@@ -4,13 +4,14 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from torchsparcs import spectral
+from torchsparcs.folding import AnchorTable
 
 
 def identity(x: Tensor) -> Tensor:
@@ -71,9 +72,7 @@ class SpectralModule(nn.Module):
         self.update = update
 
         sizes = [self.widths[0] + self.bias, *self.widths[1:]]
-        self._anchors = spectral.AnchorTable(
-            sizes, input_is_silent=not self.train_input_eigenvalues
-        )
+        self._anchors = AnchorTable(sizes, input_is_silent=not self.train_input_eigenvalues)
 
         def empty(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(*members, *shape, device=device, dtype=dtype))
@@ -100,9 +99,18 @@ class SpectralModule(nn.Module):
         return [*trained, *self.hidden_eigenvalues]
 
     @property
-    def recruited(self) -> list[Any]:
-        """How many eigenvalues of each hidden layer are not exactly zero."""
-        raise NotImplementedError
+    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
+        """The activation by its name, or the function itself where it has none."""
+        return self.activation_name if self.has_named_activation else self.activation
+
+    @property
+    def recruited(self) -> list:
+        """Neurons whose eigenvalue is not exactly zero; see the subclasses for the form."""
+        return self.count_recruited()
+
+    def count_recruited(self) -> list[Tensor]:
+        """Of each hidden layer, how many eigenvalues are not exactly zero, (members...)."""
+        return [values.count_nonzero(dim=-1) for values in self.hidden_eigenvalues]
 
     def _propagate(self, input: Tensor, rows: int) -> Tensor:
         """The update rule on ``input``; ``rows`` of it decide where folding is cheaper."""
@@ -129,7 +137,10 @@ class SpectralNetwork(SpectralModule):
     """A feed-forward network with every skip connection, held by its eigenvalues and eigenvectors.
 
     It starts as a perceptron: the hidden eigenvalues are zero, those of the output layer one. A
-    hidden neuron is *recruited* when its eigenvalue leaves zero.
+    hidden neuron is *recruited* when its eigenvalue leaves zero. In the first hidden layer with
+    recruits, and in a network with one hidden layer, these are exactly the neurons at work; a layer
+    after one with recruits hears them through the transfers whatever its own eigenvalues are, and
+    it takes :func:`extract` with data to tell which of its neurons matter.
 
     >>> network = SpectralNetwork([64, 200, 200, 10])
     >>> network
@@ -185,15 +196,20 @@ class SpectralNetwork(SpectralModule):
         nn.init.ones_(self.output_eigenvalues)
 
     @property
+    def _has_values(self) -> bool:
+        return not self.output_eigenvalues.is_meta
+
+    @property
     def recruited(self) -> list[int]:
         """How many eigenvalues of each hidden layer are not exactly zero."""
-        return [int(torch.count_nonzero(values)) for values in self.hidden_eigenvalues]
+        return [int(count) for count in self.count_recruited()]
 
     @property
     def size(self) -> Size:
+        """Widths, trainable numbers, and multiply-adds of the recursion without its biases."""
         parameters = sum(p.numel() for p in self.parameters())
         silent = not self.train_input_eigenvalues
-        macs = spectral.recursion_cost([t.shape for t in self.transfers], input_is_silent=silent)
+        macs = spectral.recursion_cost(self.widths, input_is_silent=silent)
         return Size(self.widths, parameters, macs)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -223,7 +239,7 @@ class SpectralNetwork(SpectralModule):
             parts.append("input eigenvalues trained")
         if self.update != "feedforward":
             parts.append(self.update)
-        counts = zip(self.recruited, self.widths[1:-1], strict=True)
+        counts = zip(self.recruited, self.widths[1:-1], strict=True) if self._has_values else ()
         if recruited := ", ".join(f"{n} of {width}" for n, width in counts):
             parts.append(f"recruited {recruited}")
         return ", ".join(parts)
@@ -234,6 +250,9 @@ class SpectralNetwork(SpectralModule):
 
 class SpectralLinear(nn.Module):
     """The two-layer case, a drop-in for ``nn.Linear``: w_ij = (λ_in,j − λ_out,i) φ_ij.
+
+    It has no hidden neurons, so there is nothing to recruit, to penalise or to extract: its
+    ``weight`` is that of the ``nn.Linear`` it stands for.
 
     >>> layer = SpectralLinear(20, 5, train="eigenvalues")
     >>> layer(torch.zeros(3, 20)).shape
@@ -263,7 +282,7 @@ class SpectralLinear(nn.Module):
         self.in_features, self.out_features = checked_widths([in_features, out_features])
         if train not in TRAINED:
             raise ValueError(f"Expected train to be one of {', '.join(TRAINED)}. Got {train!r}.")
-        self.train_only = train
+        self.trained = train
 
         def empty(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
@@ -289,12 +308,13 @@ class SpectralLinear(nn.Module):
         )
 
     def forward(self, input: Tensor) -> Tensor:
+        check_input(input, self.in_features)
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}, train={self.train_only}"
+            f"bias={self.bias is not None}, train={self.trained}"
         )
 
 
@@ -337,6 +357,8 @@ def resolve_activation(
                 f"Got {activation!r}."
             )
         return activation, ACTIVATIONS[activation]
-    if not callable(activation):
-        raise ValueError(f"Expected activation to be a name or a callable. Got {activation!r}.")
+    if not callable(activation) or isinstance(activation, type):
+        raise ValueError(
+            f"Expected activation to be a name or a callable, not a class. Got {activation!r}."
+        )
     return getattr(activation, "__name__", type(activation).__name__), activation

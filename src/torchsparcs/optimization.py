@@ -18,8 +18,10 @@ def parameter_groups(
 
     The hidden eigenvalues (and the input's, where trained) learn ``eigenvalue_lr_scale`` times
     faster than everything else, and eigenvalues are never decayed. The rest of the model, a CNN
-    before a spectral head for instance, keeps the optimizer's own weight decay. The decay of the
-    transfers is meant for decoupled decay (AdamW).
+    before a spectral head for instance, keeps the optimizer's own weight decay.
+
+    The decay of the transfers is meant for AdamW, which keeps it apart from the gradient. With SGD
+    or plain Adam use ``transfer_weight_decay=0``, and with SGD also ``eigenvalue_lr_scale=1``.
 
     >>> import torch
     >>> from torchsparcs import SpectralNetwork
@@ -29,6 +31,9 @@ def parameter_groups(
     ['transfers', 'hidden_eigenvalues', 'output_eigenvalues', 'rest']
     >>> optimizer = torch.optim.AdamW(groups)
     """
+    for name, value in (("lr", lr), ("eigenvalue_lr_scale", eigenvalue_lr_scale)):
+        if not value >= 0:
+            raise ValueError(f"Expected {name} >= 0. Got {value!r}.")
     networks = spectral_modules(module)
     transfers = [p for network in networks for p in network.transfers]
     hidden = [p for network in networks for p in network.penalised_eigenvalues]

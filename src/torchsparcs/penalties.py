@@ -4,6 +4,8 @@ The penalised eigenvalues are those of the hidden layers, and those of the input
 are trained; never those of the output layer.
 """
 
+import math
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -35,7 +37,8 @@ def _group_shrink(eigenvalues: Tensor, threshold: Tensor) -> Tensor:
     Newton's method on 1/h, which is a straight line where the thresholds are equal (then one step
     is exact), starting left of the root.
     """
-    tiny = torch.finfo(eigenvalues.dtype).tiny
+    eigenvalues, dtype = eigenvalues.double(), eigenvalues.dtype
+    threshold, tiny = threshold.double(), torch.finfo(torch.float64).tiny
     norm = torch.linalg.vector_norm(eigenvalues, dim=-1, keepdim=True)
     radius = (norm - threshold.amax(dim=-1, keepdim=True)).clamp_min(0)
     for _ in range(6):
@@ -43,7 +46,7 @@ def _group_shrink(eigenvalues: Tensor, threshold: Tensor) -> Tensor:
         h = torch.linalg.vector_norm(ratio, dim=-1, keepdim=True)
         slope = (ratio.square() / (radius + threshold).clamp_min(tiny)).sum(dim=-1, keepdim=True)
         radius = (radius + (h - 1) * h.square() / slope.clamp_min(tiny)).clamp_min(0)
-    return eigenvalues * radius / (radius + threshold).clamp_min(tiny)
+    return (eigenvalues * radius / (radius + threshold).clamp_min(tiny)).to(dtype)
 
 
 PENALTIES: dict[str, Penalty] = {
@@ -96,7 +99,7 @@ def shrink_eigenvalues_(
 ) -> None:
     """The proximal step for ``weight`` · Ω, to be taken right after ``optimizer.step()``.
 
-    ``weight`` is a number, or for a population a tensor (members, 1).
+    ``weight`` is a number, or for a population a tensor with one for each member.
 
     With η the eigenvalues' own learning rate the threshold is η·weight for SGD and
     η·weight / (√v̂ + ε) for Adam and AdamW, the length of the step that Adam itself would take.
@@ -104,10 +107,12 @@ def shrink_eigenvalues_(
     :func:`eigenvalue_penalty` to the loss.
     """
     shrink = _penalty(kind).shrink
-    rule = next((r for kind_, r in STEP_SIZES.items() if isinstance(optimizer, kind_)), None)
+    weight = _checked_weight(weight)
+    rule = next((rule for known, rule in STEP_SIZES.items() if isinstance(optimizer, known)), None)
     if rule is None:
-        known = ", ".join(kind_.__name__ for kind_ in STEP_SIZES)
-        raise ValueError(f"Expected an optimizer among {known}. Got {type(optimizer).__name__}.")
+        names = ", ".join(known.__name__ for known in STEP_SIZES)
+        raise ValueError(f"Expected an optimizer among {names}. Got {type(optimizer).__name__}.")
+    _warn_of_coupled_decay(optimizer)
     for network in spectral_modules(module):
         for eigenvalues in network.penalised_eigenvalues:
             if not eigenvalues.requires_grad:
@@ -116,6 +121,27 @@ def shrink_eigenvalues_(
             if step_size is not None:
                 threshold = (step_size * weight).to(eigenvalues.dtype).expand_as(eigenvalues)
                 eigenvalues.copy_(shrink(eigenvalues, threshold))
+
+
+def _checked_weight(weight: float | Tensor) -> float | Tensor:
+    if isinstance(weight, Tensor):
+        return weight.unsqueeze(-1) if weight.dim() == 1 else weight
+    if not (math.isfinite(weight) and weight >= 0):
+        raise ValueError(f"Expected a penalty weight >= 0. Got {weight!r}.")
+    return weight
+
+
+def _warn_of_coupled_decay(optimizer: Optimizer) -> None:
+    """A decay meant for AdamW, added to the gradient instead, would pull every transfer to zero."""
+    for group in optimizer.param_groups:
+        decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
+        if group.get("name") == "transfers" and group["weight_decay"] >= 0.1 and not decoupled:
+            warnings.warn(
+                f"{type(optimizer).__name__} adds a weight decay of {group['weight_decay']} to the "
+                "gradients of the transfers, where parameter_groups means the decoupled decay of "
+                "AdamW. Use AdamW, or parameter_groups(..., transfer_weight_decay=0).",
+                stacklevel=4,
+            )
 
 
 def _sgd_step_size(parameter: Tensor, group: dict, optimizer: Optimizer) -> Tensor:

@@ -41,8 +41,8 @@ class Population(SpectralModule):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
-        if len(seeds) == 0:
-            raise ValueError("Expected at least one seed, one for each member. Got none.")
+        if not isinstance(seeds, Sequence) or len(seeds) == 0:
+            raise ValueError(f"Expected a sequence of seeds, one for each member. Got {seeds!r}.")
         options: dict[str, Any] = {
             "activation": activation,
             "bias": bias,
@@ -78,7 +78,7 @@ class Population(SpectralModule):
     @property
     def recruited(self) -> list[list[int]]:
         """Of each member, how many eigenvalues of each hidden layer are not exactly zero."""
-        counts = [values.count_nonzero(dim=-1).tolist() for values in self.hidden_eigenvalues]
+        counts = [count.tolist() for count in self.count_recruited()]
         return [list(layers) for layers in zip(*counts, strict=True)] or [[]] * self.members
 
     def forward(self, input: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torchsparcs.history import History
 
 
 @contextlib.contextmanager
-def training_progress(epochs: int, enabled: bool) -> Iterator[Callable[[History], None]]:
+def training_progress(epochs: int, done: int, enabled: bool) -> Iterator[Callable[[History], None]]:
     """Epochs done, loss, validation score, neurons recruited per layer and time left."""
     if not enabled:
         yield lambda history: None
@@ -29,7 +29,7 @@ def training_progress(epochs: int, enabled: bool) -> Iterator[Callable[[History]
         TimeRemainingColumn(),
     )
     with Progress(*columns) as bar:
-        task = bar.add_task("", total=epochs, status="")
+        task = bar.add_task("", total=epochs, completed=done, status="")
 
         def show(history: History) -> None:
             status = f"loss {_range(history.train_loss[-1], '.3g')}"

@@ -8,15 +8,17 @@ import torch
 from torch import Tensor
 
 from torchsparcs.compact import CompactNetwork
+from torchsparcs.data import Data
 from torchsparcs.direct import (
     DirectSpace,
     direct_space,
     fold_constants,
+    is_used,
     keep_neurons,
     simplified,
 )
 from torchsparcs.network import SpectralNetwork
-from torchsparcs.tasks import Data, LossFunction, evaluate
+from torchsparcs.tasks import LossFunction, check_data, evaluate
 
 
 def by_eigenvalue(network: SpectralNetwork, direct: DirectSpace) -> Tensor:
@@ -66,16 +68,20 @@ class PruningCurve:
     hidden_widths: tuple[int, ...]
 
     def smallest(self, tolerance: float = 0.05) -> PrunedPoint:
-        """The fewest neurons whose loss is within a share ``tolerance`` of the whole network's."""
-        limit = self.points[-1].loss * (1 + tolerance)
-        return next(
-            point for point in self.points if point.loss <= limit or point.kept == self.kept
-        )
+        """The fewest neurons, of the sizes tried, whose loss is within ``tolerance``.
+
+        ``tolerance`` is a share of the whole network's loss.
+        """
+        if not tolerance >= 0:
+            raise ValueError(f"Expected a tolerance >= 0. Got {tolerance!r}.")
+        whole = self.points[-1]
+        limit = whole.loss + tolerance * abs(whole.loss)
+        return next(point for point in self.points if point.loss <= limit or point is whole)
 
     def within(
         self, *, max_parameters: int | None = None, max_macs: int | None = None
     ) -> PrunedPoint:
-        """The lowest loss among the networks inside the budget."""
+        """The lowest loss inside the budget, of the sizes tried."""
         inside = [
             point
             for point in self.points
@@ -89,10 +95,6 @@ class PruningCurve:
                 f"multiply-adds, the linear network. Got {max_parameters} and {max_macs}."
             )
         return min(inside, key=lambda point: point.loss)
-
-    @property
-    def kept(self) -> int:
-        return self.points[-1].kept
 
     def masks(self, point: PrunedPoint) -> list[Tensor]:
         """Which neurons of each hidden layer stay at ``point``; what ``extract`` takes as keep."""
@@ -124,13 +126,16 @@ def pruning_curve(
         points: at most that many sizes are tried, spaced geometrically where there are more; or
             the sizes themselves, in neurons kept.
     """
+    if not isinstance(network, SpectralNetwork):
+        raise ValueError(f"Expected a SpectralNetwork. Got a {type(network).__name__}.")
+    check_data(network, validation, task, name="validation data")
     if rank not in RANKINGS:
         raise ValueError(f"Expected a ranking among {', '.join(RANKINGS)}. Got {rank!r}.")
     if isinstance(points, int) and points < 2:
         raise ValueError(f"Expected at least two points. Got {points}.")
     direct = fold_constants(direct_space(network))
     strength = RANKINGS[rank](network, direct)
-    alive = by_path(network, direct) > 0
+    alive = is_used(direct) & (direct.weights[: direct.hidden] != 0).any(dim=1)
     order = torch.argsort(torch.where(alive, strength, -1.0), descending=True, stable=True)
     dtype = network.output_eigenvalues.dtype
     curve = []

@@ -11,17 +11,20 @@ import torch
 from torch import Tensor
 
 from torchsparcs.compact import CompactNetwork
+from torchsparcs.config import TrainConfig, check_amounts, check_counts
+from torchsparcs.data import Data, is_pair
 from torchsparcs.direct import (
     DirectSpace,
     activities,
     connected_blocks,
     keep_neurons,
     layer_slices,
+    parameter_count,
     reoriented,
     simplified,
 )
-from torchsparcs.tasks import Data, LossFunction, batches_of, evaluate, resolve_task
-from torchsparcs.training import TrainConfig, train
+from torchsparcs.tasks import LossFunction, check_data, evaluate, predict, resolve_task
+from torchsparcs.training import NonFiniteLossError, train
 
 RIDGE = 1e-8  # relative to the mean square of each source
 WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as they are
@@ -46,6 +49,10 @@ class RefineConfig:
     lr: float = 2e-3
     batch_size: int = 1024
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_counts(self, "rows", "epochs", "batch_size")
+        check_amounts(self, "tolerance", "slack", "lr")
 
 
 def refine(
@@ -82,10 +89,12 @@ class _Refining:
         task: str | LossFunction,
         config: RefineConfig,
     ):
+        check_data(network, data, task)
+        check_data(network, validation, task, name="validation data")
         self.network, self.data, self.validation = network, data, validation
         self.task, self.config = task, config
         weight = next(network.parameters())
-        self.inputs = _first_rows(data, config.rows).to(weight.device, torch.float64)
+        self.inputs = _some_inputs(data, config).to(weight.device, torch.float64)
         self.allowance = config.tolerance * _constant_loss(network, validation, task)
         self.best = evaluate(network, validation, task).loss
 
@@ -112,10 +121,13 @@ class _Refining:
             batch_size=config.batch_size,
             seed=config.seed,
         )
-        train(compact, self.data, training, progress=False)
+        try:
+            train(compact, self.data, training, progress=False)
+        except NonFiniteLossError:
+            return direct
         tuned = compact.to_direct()
         loss = self.loss(tuned)
-        if loss > self.loss(direct):
+        if not loss <= self.loss(direct):
             return direct
         self.best = min(self.best, loss)
         return tuned
@@ -148,10 +160,11 @@ class _Refining:
             direct = self._without_block(direct, *todo[0])
 
     def _without_block(self, direct: DirectSpace, target: int, source: int) -> DirectSpace:
-        for candidate in (
-            cut_block(direct, self.inputs, target, source),
-            cut_block(reoriented(direct, self.inputs, target, source), self.inputs, target, source),
-        ):
+        turned = reoriented(direct, self.inputs, target, source)
+        for origin in (direct,) if turned is direct else (direct, turned):
+            candidate = cut_block(origin, self.inputs, target, source)
+            if parameter_count(simplified(candidate)) >= parameter_count(direct):
+                continue
             loss = self.loss(candidate)
             if self.limit < loss <= self.limit + self.config.slack * self.allowance:
                 candidate = self.fine_tuned(candidate)
@@ -206,10 +219,12 @@ def cut_block(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> 
     weights[mine, cut] = 0
     kept = _heard(weights[mine], direct.inputs)
     others = sources[:, kept]
-    gram = _damped(others.T @ others)
+    gram = _damped(others.T @ others / len(others))
     row_index = torch.arange(mine.start, mine.stop, device=weights.device)
     column_index = kept.nonzero().squeeze(1)
-    weights[row_index[:, None], column_index] += torch.linalg.solve(gram, others.T @ signal).T
+    weights[row_index[:, None], column_index] += torch.linalg.solve(
+        gram, others.T @ signal / len(others)
+    ).T
     return _from_biased(direct, weights)
 
 
@@ -237,7 +252,9 @@ def _heard(weights: Tensor, inputs: int) -> Tensor:
 
 
 def _damped(gram: Tensor) -> Tensor:
-    return gram + torch.diag(RIDGE * gram.diagonal() + 1e-12)
+    damped = gram.clone()
+    damped.diagonal().mul_(1 + RIDGE).add_(1e-12)
+    return damped
 
 
 def _gain(direct: DirectSpace, outgoing: Tensor, slopes: Tensor) -> Tensor:
@@ -261,20 +278,23 @@ def _from_biased(direct: DirectSpace, weights: Tensor) -> DirectSpace:
     return replace(direct, weights=joined, bias=weights[:, n].clone())
 
 
-def _first_rows(data: Data, rows: int) -> Tensor:
-    inputs, count = [], 0
-    for x, _ in batches_of(data, rows):
-        inputs.append(x[: rows - count])
-        count += len(inputs[-1])
-        if count >= rows:
+def _some_inputs(data: Data, config: RefineConfig) -> Tensor:
+    """``config.rows`` inputs: drawn at random from memory, or the first of a loader."""
+    if is_pair(data):
+        inputs = torch.as_tensor(data[0])
+        generator = torch.Generator().manual_seed(config.seed)
+        return inputs[torch.randperm(len(inputs), generator=generator)[: config.rows]]
+    parts, count = [], 0
+    for x, _ in data:
+        parts.append(x[: config.rows - count])
+        count += len(parts[-1])
+        if count >= config.rows:
             break
-    return torch.cat(inputs)
+    return torch.cat(parts)
 
 
-@torch.no_grad()
 def _constant_loss(network: CompactNetwork, validation: Data, task: str | LossFunction) -> float:
     """The loss of predicting the network's mean output for every row."""
-    pairs = [(network(x), y) for x, y in batches_of(validation, 8192)]
-    output, target = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    output, target, _ = predict(network, validation)
     constant = output.mean(dim=0, keepdim=True).expand_as(output)
     return resolve_task(task).loss(constant, target).item()

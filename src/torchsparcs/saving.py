@@ -1,5 +1,6 @@
 """Networks in files: safetensors with a versioned JSON header. Data, never code."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -39,13 +40,14 @@ def save(network: SpectralNetwork | CompactNetwork, path: str | Path) -> None:
             f"Got {network.activation_name}."
         )
     options = {name: getattr(network, name) for name in KINDS[kind][1]}
-    header = {
+    header: dict[str, Any] = {
         "format": FORMAT,
         "kind": kind,
         "activation": network.activation_name,
         "options": options,
     }
     tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
+    header["sha256"] = _digest(tensors)
     content = safetensors_bytes(tensors, metadata={KEY: json.dumps(header)})
     write_atomically(Path(path), lambda file: file.write(content))
 
@@ -100,9 +102,19 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         newer = version > FORMAT
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"Expected a {KEY!r} header in JSON. {path} has another.") from error
+    if not newer and header.get("sha256") != _digest(tensors):
+        raise ValueError(f"Expected the numbers that were saved. Those in {path} are corrupted.")
     if newer:
         raise ValueError(
             f"Expected format {FORMAT} or older. {path} has format {version}: "
             "a newer torchsparcs wrote it."
         )
     return header, tensors
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    """Of all the numbers, in the order of their names."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -14,7 +14,6 @@ activities. ``docs/maths.md`` derives every formula used here.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -79,7 +78,7 @@ def feedforward(
         pre_{k+1} = W_{k+1,k} z_k,   a_{k+1} = f(pre_{k+1}),   z_{k+1} = a_{k+1} − φ_k z_k.
 
     ``anchors`` are the hidden layers whose z is really formed; through every other layer the
-    blocks are folded instead (:func:`choose_anchors` says where that is cheaper). The result is
+    blocks are folded instead (``folding.py`` says where that is cheaper). The result is
     the same for any choice: all hidden layers give the recursion, none gives the paper's blocks.
 
     Args:
@@ -127,20 +126,27 @@ def iterated(
         x = torch.cat([x, x.new_ones(()).expand(*x.shape[:-1], 1)], dim=-1)
     blocks = [adjacent_block(transfers[k], eigenvalues[k], eigenvalues[k + 1]) for k in range(last)]
     activities = [x]  # before the first application every other layer is at rest
-    for step in range(last):
+    for _ in range(last - 1):
         z, images = activities[0], [_scale(activities[0], eigenvalues[0])]
         for k in range(1, last + 1):
             inflow = _apply(blocks[k - 1], z)
-            if step == 0:
+            v = _apply(-transfers[k - 1], z) if k < last else inflow
+            if len(activities) == 1:
                 images.append(inflow)
+                z = v
             else:
                 images.append(_scale(activities[k], eigenvalues[k]) + inflow)
-            if k < last:
-                v = _apply(-transfers[k - 1], z)
-                z = v if step == 0 else activities[k] + v
-        if step + 1 < last:
-            activities = [activation(image) for image in images]
-    return images[last]
+                z = activities[k] + v
+        activities = [activation(image) for image in images]
+    # of the last application only the output is asked for
+    z = activities[0]
+    for k in range(1, last):
+        v = _apply(-transfers[k - 1], z)
+        z = v if len(activities) == 1 else activities[k] + v
+    output = _apply(blocks[last - 1], z)
+    if len(activities) == 1:
+        return output
+    return _scale(activities[last], eigenvalues[last]) + output
 
 
 def _apply_folded(
@@ -174,107 +180,6 @@ def _scale(activity: Tensor, eigenvalues: Tensor) -> Tensor:
     """L ⊙ a, in the precision of the activity (autocast makes that the lower one)."""
     scale = eigenvalues.to(activity.dtype)
     return activity * (scale if scale.dim() == 1 else scale.unsqueeze(-2))
-
-
-# --- where to fold --------------------------------------------------------------------------------
-
-
-def choose_anchors(
-    widths: Sequence[int], batch: int, *, input_is_silent: bool = False, overhead: int = 0
-) -> tuple[int, ...]:
-    """The hidden layers whose z is worth forming, for a batch of ``batch`` rows.
-
-    Between two consecutive anchors s < t every z is unrolled back to z_s. In multiply-adds, each
-    product with z_i unrolled so costs Σ_{j=s}^{i-1} N_i N_j · batch to apply and N_i N_{j+1} N_j
-    to fold once per step; the cheapest chain of segments is a shortest path over the layers.
-
-    ``widths`` counts the bias neuron. A silent input makes z₁ free, so layer 1 is then an anchor.
-    ``overhead`` is what starting any product costs, in multiply-adds.
-    """
-    last = len(widths) - 1
-    best: list[tuple[int, int]] = [(0, 0)]  # cost up to each layer, minus the anchors formed
-    previous = [0]
-    costs = _segment_costs(widths, batch, overhead)
-    for t in range(1, last + 1):
-        candidates = []
-        for s in range(t):
-            if s == 0 and input_is_silent:
-                cost = batch * widths[0] * widths[1] + overhead
-                if t > 1:
-                    continue
-            else:
-                cost = costs[s][t]
-            candidates.append((best[s][0] + cost, best[s][1] - 1, s))
-        # at equal cost form more z: folding also costs memory for the blocks
-        *value, origin = min(candidates)
-        best.append((value[0], value[1]))
-        previous.append(origin)
-    anchors, t = [], previous[last]
-    while t > 0:
-        anchors.append(t)
-        t = previous[t]
-    return tuple(reversed(anchors))
-
-
-def _segment_costs(widths: Sequence[int], batch: int, overhead: int) -> list[list[int]]:
-    """costs[s][t]: multiply-adds from anchor s to the next anchor t, or to the output."""
-    last = len(widths) - 1
-    # unrolled[i][s]: one product with z_i, unrolled back to z_s
-    unrolled = [[0] * (i + 1) for i in range(last + 1)]
-    for i in range(1, last + 1):
-        for s in range(i - 1, -1, -1):
-            apply = batch * widths[i] * widths[s] + overhead
-            fold = widths[i] * widths[s + 1] * widths[s] + overhead if s < i - 1 else 0
-            unrolled[i][s] = unrolled[i][s + 1] + apply + fold
-    costs = [[0] * (last + 1) for _ in range(last)]
-    for s in range(last):
-        running = 0
-        for t in range(s + 1, last + 1):
-            running += unrolled[t][s]
-            costs[s][t] = running + (unrolled[t][s] if t < last else 0)
-    return costs
-
-
-class AnchorTable:
-    """:func:`choose_anchors` for every batch size, decided at each power of two.
-
-    Starting a product takes a few microseconds, which a GPU could fill with far more arithmetic
-    than a CPU: there, small networks fold less.
-
-    >>> table = AnchorTable([20, 200, 200, 20], input_is_silent=True)
-    >>> table[1, "cpu"], table[1024, "cpu"], table[1024, "cuda"]
-    ((1, 2), (1,), (1, 2))
-    """
-
-    overhead: ClassVar = {"cpu": 200_000, "cuda": 100_000_000}
-
-    deepest = 128  # with more layers than that it is always the recursion
-
-    def __init__(self, widths: Sequence[int], *, input_is_silent: bool = False):
-        # for each kind of device: (smallest batch, anchors) in ascending order
-        self._rows: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
-        for device, overhead in self.overhead.items():
-            rows = self._rows[device] = [(1, tuple(range(1, len(widths) - 1)))]
-            if len(widths) > self.deepest:
-                continue
-            for batch in (2**power for power in range(21)):
-                anchors = choose_anchors(
-                    widths, batch, input_is_silent=input_is_silent, overhead=overhead
-                )
-                if anchors != rows[-1][1]:
-                    rows.append((batch, anchors))
-
-    def __getitem__(self, key: tuple[int, str]) -> tuple[int, ...]:
-        batch, device = key
-        rows = self._rows["cpu" if device == "cpu" else "cuda"]
-        for smallest, anchors in reversed(rows[1:]):
-            if batch >= smallest:
-                return anchors
-        return rows[0][1]
-
-    def for_large_batches(self) -> tuple[int, ...]:
-        """For a batch size that is not known."""
-        return self._rows["cpu"][-1][1]
 
 
 # --- the whole matrices ---------------------------------------------------------------------------
@@ -348,8 +253,8 @@ def direct_parameter_count(widths: Sequence[int]) -> int:
     return (sum(widths) ** 2 - sum(n * n for n in widths)) // 2
 
 
-def recursion_cost(shapes: Sequence[Sequence[int]], *, input_is_silent: bool = False) -> int:
+def recursion_cost(widths: Sequence[int], *, input_is_silent: bool = False) -> int:
     """Multiply-adds of the recursion for one row: every product twice, but the last (and first)."""
-    products = [math.prod(shape) for shape in shapes]
+    products = [a * b for a, b in pairwise(widths)]
     once = products[-1] + (products[0] if input_is_silent and len(products) > 1 else 0)
     return 2 * sum(products) - once

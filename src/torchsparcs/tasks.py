@@ -1,32 +1,35 @@
 """What a network is trained for: the loss it minimises and the score a person reads."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeGuard
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from torchsparcs.data import Data, MemberData, batches_of, is_pair
+
 LossFunction = Callable[[Tensor, Tensor], Tensor]
-Data = tuple[Tensor, Tensor] | Iterable[tuple[Tensor, Tensor]]
 
 
 class Task(NamedTuple):
-    """One row of :data:`TASKS`.
+    """One row of :data:`TASKS`. Shapes: output (n, k); target (n, k), or (n,) where k = 1.
 
-    ``loss(output, target)`` is a mean over the batch; ``score(output, target)`` is taken once over
-    all the data, the larger the better. Shapes: output (n, k); target (n, k), or (n,) for k = 1
-    and for classes.
+    Attributes:
+        loss: of (output, target), a mean over the batch.
+        score: of (output, target), taken once over all the data; the larger the better.
+        check: of (target, outputs), raises ValueError for targets the task cannot have.
     """
 
     loss: LossFunction
     score: Callable[[Tensor, Tensor], Tensor]
+    check: Callable[[Tensor, int], None]
 
 
 def _aligned(output: Tensor, target: Tensor) -> Tensor:
     """The target in the shape of the output, so that nothing broadcasts by accident."""
-    if target.numel() != output.numel():
+    if target.shape != output.shape and target.shape != output.shape[:-1]:
         raise ValueError(
             f"Expected targets of shape {tuple(output.shape)}, like the output. "
             f"Got {tuple(target.shape)}."
@@ -42,7 +45,11 @@ def _binary_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(output, _aligned(output, target))
 
 
-def r2_score(output: Tensor, target: Tensor) -> Tensor:
+def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, target.long())
+
+
+def _r2_score(output: Tensor, target: Tensor) -> Tensor:
     """1 − Σ(y − ŷ)² / Σ(y − ȳ)², the mean over the outputs that vary at all."""
     target = _aligned(output, target)
     residual = (target - output).square().sum(dim=0)
@@ -58,30 +65,86 @@ def _class_accuracy(output: Tensor, target: Tensor) -> Tensor:
     return (output.argmax(dim=-1) == target).float().mean()
 
 
+def _check_numbers(target: Tensor, outputs: int) -> None:
+    if not torch.isfinite(target).all():
+        raise ValueError(_not_finite("targets", target))
+
+
+def _check_probabilities(target: Tensor, outputs: int) -> None:
+    _check_numbers(target, outputs)
+    low, high = target.min().item(), target.max().item()
+    if low < 0 or high > 1:
+        raise ValueError(
+            f"Expected binary targets between 0 and 1. Got values from {low} to {high}."
+        )
+
+
+def _check_classes(target: Tensor, outputs: int) -> None:
+    if target.is_floating_point() or target.is_complex():
+        raise ValueError(f"Expected integers as class labels. Got {target.dtype}.")
+    low, high = int(target.min()), int(target.max())
+    if low < 0 or high >= outputs:
+        raise ValueError(
+            f"Expected class labels from 0 to {outputs - 1}, for {outputs} outputs. "
+            f"Got labels from {low} to {high}."
+        )
+
+
 TASKS: dict[str, Task] = {
-    "regression": Task(_mean_squared_error, r2_score),  # one output or many
-    "binary": Task(_binary_cross_entropy, _binary_accuracy),  # one logit, or independent labels
-    "multiclass": Task(F.cross_entropy, _class_accuracy),
+    # one output or many; the score is R²
+    "regression": Task(_mean_squared_error, _r2_score, _check_numbers),
+    # one logit, or independent labels; the score is accuracy
+    "binary": Task(_binary_cross_entropy, _binary_accuracy, _check_probabilities),
+    "multiclass": Task(_cross_entropy, _class_accuracy, _check_classes),
 }
 
 
 def resolve_task(task: str | LossFunction) -> Task:
     """The row of :data:`TASKS`, or for a callable that loss, scored by its negative."""
-    if callable(task):
-        return Task(task, lambda output, target: -task(output, target))
-    if task not in TASKS:
+    if callable(task) and not isinstance(task, type):
+        return Task(
+            task, lambda output, target: -task(output, target), lambda target, outputs: None
+        )
+    if not isinstance(task, str) or task not in TASKS:
         raise ValueError(f"Expected a task among {', '.join(TASKS)}, or a loss. Got {task!r}.")
     return TASKS[task]
+
+
+def check_data(
+    module: nn.Module,
+    data: Data,
+    task: str | LossFunction,
+    members: int | None = None,
+    *,
+    name: str = "data",
+) -> None:
+    """A ValueError for data in memory that ``module`` cannot be trained or judged with.
+
+    The first rows go through the module, so shapes are checked as they will be used.
+    """
+    if not is_pair(data):
+        return
+    resolved = resolve_task(task)
+    whole = MemberData.of(data, members, _parameter(module))
+    if not torch.isfinite(whole.inputs).all():
+        raise ValueError(f"{_not_finite('inputs', whole.inputs)} Look at the {name}.")
+    x, y = whole.batch(torch.arange(min(2, whole.rows)))
+    with evaluation_mode(module):
+        output = _outputs(module, x)
+    resolved.check(whole.targets, output.shape[-1])
+    if members is None:
+        resolved.loss(output, y)
+    else:
+        resolved.loss(output[0], y[0] if whole.own_targets else y)
 
 
 class Evaluation(NamedTuple):
     """Of one network; of a population each is a list with a number for every member."""
 
-    loss: float
-    score: float
+    loss: Any
+    score: Any
 
 
-@torch.no_grad()
 def evaluate(
     module: nn.Module,
     data: Data,
@@ -95,101 +158,58 @@ def evaluate(
     With ``members`` the output is (members, rows, k), and so may the inputs and targets be.
     """
     resolved = resolve_task(task)
-    device = next((p.device for p in module.parameters()), torch.device("cpu"))
-    was_training = module.training
-    module.eval()
-    try:
-        pairs = [
-            (module(x.to(device)).float(), y.to(device))
-            for x, y in batches_of(data, batch_size, members)
-        ]
-    finally:
-        module.train(was_training)
-    outputs, targets = zip(*pairs, strict=True)
+    output, target, own = predict(module, data, members, batch_size=batch_size)
     if members is None:
-        output, target = torch.cat(outputs), torch.cat(targets)
         return Evaluation(
             resolved.loss(output, target).item(), resolved.score(output, target).item()
         )
-    output = torch.cat(outputs, dim=1)
-    own = is_tensor_pair(data) and MemberData(*data, members).own_targets
-    target = torch.cat(targets, dim=1 if own else 0)
     each = [(output[i], target[i] if own else target) for i in range(members)]
     return Evaluation(
-        [resolved.loss(*pair).item() for pair in each],  # type: ignore[arg-type]
-        [resolved.score(*pair).item() for pair in each],  # type: ignore[arg-type]
+        [resolved.loss(*pair).item() for pair in each],
+        [resolved.score(*pair).item() for pair in each],
     )
 
 
-def batches_of(
-    data: Data, batch_size: int, members: int | None = None
-) -> Iterable[tuple[Tensor, Tensor]]:
-    """``data`` in order: a pair of tensors cut into batches, or the batches of a loader."""
-    if is_tensor_pair(data):
-        whole = MemberData(*data, members)
-        return map(whole.batch, torch.arange(whole.rows).split(batch_size))
-    return data  # type: ignore[return-value]
+def predict(
+    module: nn.Module, data: Data, members: int | None = None, *, batch_size: int = 8192
+) -> tuple[Tensor, Tensor, bool]:
+    """Outputs and targets of all the data, and whether the targets have an axis of members."""
+    batches = batches_of(data, batch_size, members, _parameter(module))
+    with evaluation_mode(module):
+        pairs = [(_outputs(module, x), y) for x, y in batches]
+    if not pairs:
+        raise ValueError("Expected data with at least one batch. Got none.")
+    outputs, targets = zip(*pairs, strict=True)
+    own = members is not None and is_pair(data) and MemberData.of(data, members).own_targets
+    output = torch.cat(outputs, dim=0 if members is None else 1)
+    return output, torch.cat(targets, dim=1 if own else 0), own
 
 
-def is_tensor_pair(data: Data) -> TypeGuard[tuple[Tensor, Tensor]]:
-    """Whether ``data`` is (inputs, targets) in memory rather than batches to go through."""
-    if not (isinstance(data, (tuple, list)) and len(data) == 2 and _all_tensors(data)):
-        if isinstance(data, Iterable) and not isinstance(data, Tensor):
-            return False
-        raise ValueError(
-            "Expected data to be a pair of tensors (inputs, targets) or an iterable of such "
-            f"batches. Got {type(data).__name__}."
-        )
-    return True
+@contextlib.contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; every submodule gets back the mode it had."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
-def _all_tensors(data: Iterable) -> bool:
-    return all(isinstance(part, Tensor) for part in data)
+def _outputs(module: nn.Module, x: Tensor) -> Tensor:
+    output = module(x)
+    return output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
 
 
-@dataclass(frozen=True)
-class MemberData:
-    """Inputs and targets in memory, shared by all members or with a leading axis of them.
+def _parameter(module: nn.Module) -> Tensor:
+    parameter = next((p for p in module.parameters() if p.is_floating_point()), None)
+    if parameter is None:
+        raise ValueError(f"Expected a module with parameters. Got {type(module).__name__}.")
+    return parameter
 
-    Shape:
-        - inputs (rows, N₀), or (members, rows, N₀) for a population
-        - targets (rows, ...), or (members, rows, ...)
-    """
 
-    inputs: Tensor
-    targets: Tensor
-    members: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.own_inputs and len(self.inputs) != self.members:
-            raise ValueError(
-                f"Expected inputs for {self.members} members. Got {tuple(self.inputs.shape)}."
-            )
-        if self.targets.shape[1 if self.own_targets else 0] != self.rows or self.rows == 0:
-            raise ValueError(
-                "Expected as many inputs as targets, and at least one. "
-                f"Got shapes {tuple(self.inputs.shape)} and {tuple(self.targets.shape)}."
-            )
-
-    @property
-    def own_inputs(self) -> bool:
-        return self.members is not None and self.inputs.dim() == 3
-
-    @property
-    def rows(self) -> int:
-        return self.inputs.shape[1 if self.own_inputs else 0]
-
-    @property
-    def own_targets(self) -> bool:
-        """Targets with as many rows as inputs in their first axis are everybody's."""
-        if self.members is None or self.targets.dim() < 2 or len(self.targets) == self.rows:
-            return False
-        return self.targets.shape[:2] == (self.members, self.rows)
-
-    def to(self, device: torch.device) -> "MemberData":
-        return replace(self, inputs=self.inputs.to(device), targets=self.targets.to(device))
-
-    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        inputs = self.inputs[:, rows] if self.own_inputs else self.inputs[rows]
-        targets = self.targets[:, rows] if self.own_targets else self.targets[rows]
-        return inputs, targets
+def _not_finite(what: str, values: Tensor) -> str:
+    count = int((~torch.isfinite(values)).sum())
+    return f"Expected finite {what}. Got {count} values that are NaN or infinite."

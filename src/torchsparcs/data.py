@@ -1,0 +1,106 @@
+"""Data as networks eat it: pairs in memory, or batches to go through."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Pair = tuple[Tensor, Tensor]
+Data = Pair | Iterable[Pair]
+Array = (Tensor, np.ndarray)
+
+
+def is_pair(data: Data) -> TypeGuard[Pair]:
+    """Whether ``data`` is (inputs, targets) in memory rather than batches to go through."""
+    if (
+        isinstance(data, (tuple, list))
+        and len(data) == 2
+        and all(isinstance(d, Array) for d in data)
+    ):
+        return True
+    if isinstance(data, (tuple, str, *Array)) or not isinstance(data, Iterable):
+        kinds = [type(d).__name__ for d in data] if isinstance(data, tuple) else type(data).__name__
+        raise ValueError(
+            "Expected data to be a pair (inputs, targets) of tensors or arrays, or an iterable of "
+            f"such batches. Got {kinds}."
+        )
+    return False
+
+
+@dataclass(frozen=True)
+class MemberData:
+    """Inputs and targets in memory, shared by all members or with a leading axis of them.
+
+    Shape:
+        - inputs (rows, N₀), or (members, rows, N₀) for a population
+        - targets (rows, ...), or (members, rows, ...)
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    members: int | None = None
+
+    @classmethod
+    def of(cls, data: Pair, members: int | None = None, like: Tensor | None = None) -> "MemberData":
+        """``data`` on the device of ``like``, its inputs in the precision of ``like``."""
+        inputs, targets = (torch.as_tensor(part) for part in data)
+        if like is not None:
+            inputs, targets = inputs.to(like.device), targets.to(like.device)
+            if inputs.is_floating_point():
+                inputs = inputs.to(like.dtype)
+        return cls(inputs, targets, members)
+
+    def __post_init__(self) -> None:
+        if self.own_inputs and len(self.inputs) != self.members:
+            raise ValueError(
+                f"Expected inputs for {self.members} members. Got {tuple(self.inputs.shape)}."
+            )
+        if (
+            self.inputs.dim() == 0
+            or self.targets.dim() == 0
+            or self.targets.shape[1 if self.own_targets else 0] != self.rows
+            or self.rows == 0
+        ):
+            raise ValueError(
+                "Expected as many inputs as targets, and at least one. "
+                f"Got shapes {tuple(self.inputs.shape)} and {tuple(self.targets.shape)}."
+            )
+
+    @property
+    def own_inputs(self) -> bool:
+        return self.members is not None and self.inputs.dim() == 3
+
+    @property
+    def rows(self) -> int:
+        return self.inputs.shape[1 if self.own_inputs else 0]
+
+    @property
+    def own_targets(self) -> bool:
+        """Targets with as many rows as inputs in their first axis are everybody's."""
+        if self.members is None or self.targets.dim() < 2 or len(self.targets) == self.rows:
+            return False
+        return self.targets.shape[:2] == (self.members, self.rows)
+
+    def batch(self, rows: Tensor) -> Pair:
+        inputs = self.inputs[:, rows] if self.own_inputs else self.inputs[rows]
+        targets = self.targets[:, rows] if self.own_targets else self.targets[rows]
+        return inputs, targets
+
+    def fingerprint(self) -> list[Any]:
+        """Tells one data set from another, cheaply."""
+        sums = [float(part.double().sum()) for part in (self.inputs, self.targets)]
+        return [list(self.inputs.shape), list(self.targets.shape), *sums]
+
+
+def batches_of(
+    data: Data, batch_size: int, members: int | None = None, like: Tensor | None = None
+) -> Iterable[Pair]:
+    """``data`` in order: a pair cut into batches, or the batches of a loader, where ``like`` is."""
+    if is_pair(data):
+        whole = MemberData.of(data, members, like)
+        return map(whole.batch, torch.arange(whole.rows).split(batch_size))
+    device = None if like is None else like.device
+    return ((x.to(device), y.to(device)) for x, y in data)
