@@ -1,12 +1,12 @@
 """What does a spectral network cost beside a plain MLP, and beside its blocks formed?
 
-Forward and backward, one script run, four networks of the same widths and no bias:
+Forward and backward, one script run, networks of the same widths and no bias:
     mlp        a plain MLP without skip connections
     spectral   SpectralNetwork as it is
-    blocks     the same function with every W_ij formed as the paper writes it
+    blocks     the same function with every W_ij formed as the paper writes it, each by itself
+    folded     the same with the products that the blocks share formed once
     skips      an MLP with an independent weight on every skip connection
-On narrow-ended shapes also the two extremes that SpectralNetwork chooses between, with all of z
-formed (recursion) and with none (folded).
+    recursion  (narrow-ended shapes) the same function with every z formed
 
     python benchmarks/forward_cost.py                  # CPU, eager
     python benchmarks/forward_cost.py --device cuda    # compiled, and captured as CUDA graphs
@@ -54,7 +54,8 @@ class Skips(nn.Module):
         activities = [x]
         for row in self.blocks:
             pre = sum(block(a) for block, a in zip(row, activities, strict=True))
-            activities.append(torch.relu(pre))
+            if row is not self.blocks[-1]:
+                activities.append(torch.relu(pre))
         return pre
 
 
@@ -65,7 +66,8 @@ class Blocks(SpectralNetwork):
         activities = [x]
         for i in range(1, len(self.widths)):
             pre = sum(a @ self.weight_block(i, j).mT for j, a in enumerate(activities))
-            activities.append(torch.relu(pre))
+            if i < len(self.widths) - 1:
+                activities.append(torch.relu(pre))
         return pre
 
 
@@ -209,7 +211,7 @@ def main() -> None:
 
     depth_rows = []
     for layers in depths:
-        names = ["mlp", "spectral", "skips", "blocks"]
+        names = ["mlp", "spectral", "skips", "blocks", "folded"]
         if device == "cuda" and layers > 10:
             names = names[:2]  # the others take minutes to compile
         row = measure([width] * layers, batch, names, device, arguments.seconds)
@@ -224,14 +226,24 @@ def main() -> None:
         names = ["mlp", "spectral", "recursion", "folded", "blocks"]
         row = measure(widths, rows, names, device, arguments.seconds)
         narrow_rows.append({"widths": widths, "batch": rows, **row})
-        fastest = min(row["recursion"]["seconds"], row["blocks"]["seconds"])
+        others = ("recursion", "blocks", "folded")
+        fastest = min(row[name]["seconds"] for name in others)
         print(
             f"{widths} batch {rows}: spectral {row['spectral']['seconds'] / fastest:.2f}x of the "
-            "faster of recursion and blocks",
+            "fastest of recursion, blocks and folded",
             flush=True,
         )
     threads = torch.get_num_threads()
     results = {"threads": threads, "precision": arguments.precision}
+    if len(depth_rows) > 1:
+        # at most linear: the cost of one more layer does not grow with the depth
+        per_layer = {
+            row["layers"]: row["spectral"]["seconds"] / (2 * row["layers"] - 4)
+            for row in depth_rows
+            if row["layers"] >= 4
+        }
+        results["seconds_per_product"] = per_layer
+        print("seconds per product:", {k: f"{v:.3g}" for k, v in per_layer.items()})
     results |= {"depth": depth_rows, "narrow": narrow_rows}
     suffix = "" if arguments.precision == "highest" else "_tf32"
     print(record("forward_cost", device + suffix, results, arguments.out))

@@ -2,7 +2,7 @@
 
 Inference on one core at batch 1 and 1024, in torch and in onnxruntime, for networks with a given
 number of recruited neurons: the compact network, the maximal spectral network and a plain MLP of
-the maximal widths (onnxruntime: compact and MLP).
+the maximal widths.
 
     python benchmarks/latency.py
 """
@@ -22,7 +22,7 @@ from torch import nn
 
 from torchsparcs import SpectralNetwork, extract, to_onnx
 
-CASES = {  # maximal widths, neurons recruited in the first hidden layer
+CASES = {  # maximal widths, neurons recruited in the last hidden layer
     "digits": ([64, 200, 10], 14),
     "mnist": ([784, 200, 10], 30),
     "teacher-student": ([20, 200, 200, 20], 20),
@@ -73,15 +73,17 @@ def measure(widths: list[int], neurons: int, seconds: float, folder: Path) -> li
     for batch in (1, 1024):
         x = torch.randn(batch, widths[0])
         with torch.inference_mode(False):
-            onnx_compact, onnx_plain = (onnx_call(m, x, folder) for m in (compact, plain))
+            onnx = {
+                f"onnx_{name}": onnx_call(module, x, folder)
+                for name, module in (("compact", compact), ("spectral", network), ("mlp", plain))
+            }
         row = {
             "batch": batch,
             "architecture": compact.architecture,
             "compact": microseconds(lambda x=x: compact(x), seconds),
             "spectral": microseconds(lambda x=x: network(x), seconds),
             "mlp": microseconds(lambda x=x: plain(x), seconds),
-            "onnx_compact": microseconds(onnx_compact, seconds),
-            "onnx_mlp": microseconds(onnx_plain, seconds),
+            **{name: microseconds(call, seconds) for name, call in onnx.items()},
         }
         print({k: round(v, 1) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
         rows.append(row)

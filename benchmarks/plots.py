@@ -16,12 +16,14 @@ COLOURS = {  # safe for colour-blind readers (Okabe and Ito)
     "spectral": "#0072B2",
     "mlp": "#000000",
     "skips": "#E69F00",
+    "folded": "#CC79A7",
     "blocks": "#D55E00",
 }
 NAMES = {
     "spectral": "SpectralNetwork",
     "mlp": "plain MLP",
     "skips": "MLP with every skip",
+    "folded": "blocks formed, products shared",
     "blocks": "blocks formed as in the paper",
 }
 
@@ -43,8 +45,8 @@ def forward_cost() -> None:
         axis.minorticks_off()
         axis.grid(alpha=0.3)
     axes[0][0].set_ylabel("forward + backward time, plain MLP = 1")
-    axes[0][0].legend(fontsize=8)
-    save(figure, "forward_cost")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=8, ncols=3, loc="upper center")
+    save(figure, "forward_cost", top=0.86)
 
 
 def mnist_front() -> None:
@@ -59,7 +61,7 @@ def mnist_front() -> None:
         rows = result[key]["mean"]
         axis.errorbar(
             [row["parameters"] for row in rows],
-            [100 * row["test"] for row in rows],
+            [100 * row["accuracy"] for row in rows],
             yerr=[100 * row["std"] for row in rows],
             fmt="o-",
             color=colour,
@@ -73,10 +75,10 @@ def mnist_front() -> None:
     save(figure, "mnist_front")
 
 
-def save(figure: plt.Figure, name: str) -> None:
+def save(figure: plt.Figure, name: str, top: float = 1.0) -> None:
     FIGURES.mkdir(exist_ok=True)
     path = FIGURES / f"{name}.svg"
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0, 1, top))
     figure.savefig(path, metadata={"Date": None})
     print(path)
 

@@ -24,12 +24,20 @@ def hardware(device: str) -> str:
     return f"{model}, {os.cpu_count()} cores"
 
 
+def _without_out(arguments: list[str]) -> list[str]:
+    """The command line, but for the folder the results went to."""
+    if "--out" not in arguments:
+        return arguments
+    place = arguments.index("--out")
+    return arguments[:place] + arguments[place + 2 :]
+
+
 def record(name: str, device: str, results: dict, out: Path = RESULTS) -> Path:
     """Write ``out/name.json``; the part of another device in the same file is kept."""
     path = out / f"{name}.json"
     content = json.loads(path.read_text()) if path.exists() else {}
     content[device] = {
-        "command": " ".join(["python", *sys.argv]),
+        "command": " ".join(["python", *_without_out(sys.argv)]),
         "date": datetime.now(UTC).date().isoformat(),
         "hardware": hardware(device),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},

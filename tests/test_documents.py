@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PARTS = ("train", "test")
 
 
 @pytest.mark.parametrize("document", ["README.md"])
@@ -17,6 +19,24 @@ def test_code_blocks_run(document, tmp_path, monkeypatch, capsys):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
     assert blocks
     exec(compile("\n".join(blocks), document, "exec"), {"__name__": "__main__"})
+
+
+def test_links_lead_somewhere():
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    assert documents
+    for document in documents:
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_ci_runs_the_readme_test_command():
+    script = (ROOT / ".ci" / "run").read_text()
+    finder = re.search(r"command=\$\((.*)\)", script)
+    assert finder
+    found = subprocess.run(
+        ["bash", "-c", finder[1]], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip().endswith("&& pytest")
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
@@ -30,13 +50,19 @@ def test_examples_run(example, capsys):
 BENCHMARKS = {
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
     "latency.py": ["--seconds", "0.01"],
+    "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
+    "population.py": ["--members", "3", "--epochs", "1"],
     "teacher_student.py": ["--quick", "--epochs", "2"],
 }
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_benchmarks_run(name, tmp_path):
-    command = [sys.executable, str(ROOT / "benchmarks" / name), *BENCHMARKS[name]]
+    draw = np.random.default_rng(0)
+    images = {f"{part}_x": draw.integers(0, 256, (600, 28, 28), np.uint8) for part in PARTS}
+    np.savez(tmp_path / "images.npz", **images, **{f"{p}_y": np.arange(600) % 10 for p in PARTS})
+    options = [option.format(folder=tmp_path) for option in BENCHMARKS[name]]
+    command = [sys.executable, str(ROOT / "benchmarks" / name), *options]
     run = subprocess.run(
         [*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=300
     )
