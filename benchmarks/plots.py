@@ -44,7 +44,7 @@ def forward_cost() -> None:
         axis.set_yticklabels(["1", "2", "5", "10", "20"])
         axis.minorticks_off()
         axis.grid(alpha=0.3)
-    axes[0][0].set_ylabel("forward + backward time, plain MLP = 1")
+    axes[0][0].set_ylabel("time of a step, plain MLP = 1")
     figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=8, ncols=3, loc="upper center")
     save(figure, "forward_cost", top=0.86)
 
