@@ -71,6 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--points", type=int, default=100_000)
     parser.add_argument("--epochs", type=int, default=180)
     parser.add_argument("--quick", action="store_true", help="one seed, a tenth of the data")
@@ -78,7 +79,7 @@ def main() -> None:
     arguments = parser.parse_args()
     seeds, points = (1, 10_000) if arguments.quick else (arguments.seeds, arguments.points)
     rows = []
-    for seed in range(seeds):
+    for seed in range(arguments.first_seed, arguments.first_seed + seeds):
         rows.append(run(seed, points, arguments.epochs, arguments.device))
         print(rows[-1], flush=True)
     found = [

@@ -23,6 +23,7 @@ def extract(
     validation: Data | None = None,
     task: str | LossFunction | None = None,
     config: RefineConfig | None = None,
+    progress: bool = True,
 ) -> Any:
     """A copy of ``module`` in which every ``SpectralNetwork`` has become a ``CompactNetwork``.
 
@@ -48,6 +49,7 @@ def extract(
         validation: decides how far the cutting may go.
         task: what the network was trained for, as in ``TrainConfig``.
         config: how much loss may be given up for size.
+        progress: say on the terminal what is being cut, while data are given.
     """
     networks = [part for part in spectral_modules(module) if isinstance(part, SpectralNetwork)]
     if len(networks) < len(spectral_modules(module)):
@@ -72,7 +74,7 @@ def extract(
     if data is not None and validation is not None and task is not None:
         head = _head(networks, module)
         here, there = (_features(module, head, part) for part in (data, validation))
-        refined = refine(compact[id(head)], here, there, task, config)
+        refined = refine(compact[id(head)], here, there, task, config, progress=progress)
         compact[id(head)] = refined.train(head.training)
     if isinstance(module, SpectralNetwork):
         return compact[id(module)]

@@ -11,6 +11,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.status import Status
 
 from torchsparcs.history import History
 
@@ -45,6 +46,16 @@ def training_progress(epochs: int, done: int, enabled: bool) -> Iterator[Callabl
             bar.update(task, completed=history.epochs, status=status)
 
         yield show
+
+
+@contextlib.contextmanager
+def cutting_progress(enabled: bool) -> Iterator[Callable[[str], None]]:
+    """A line that says what is being tried, on a terminal; gone when the work is done."""
+    if not enabled:
+        yield lambda text: None
+        return
+    with Status("cutting") as status:
+        yield lambda text: status.update(f"cutting: {text}")
 
 
 def _range(value: Any, form: str) -> str:

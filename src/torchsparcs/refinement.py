@@ -5,6 +5,7 @@ afterwards: each layer that heard it is refitted to its old input signal from th
 left, in closed form, so duplicates and linear combinations cost nothing to remove.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -23,6 +24,7 @@ from torchsparcs.direct import (
     reoriented,
     simplified,
 )
+from torchsparcs.progress import cutting_progress
 from torchsparcs.tasks import LossFunction, check_data, evaluate, predict, resolve_task
 from torchsparcs.training import NonFiniteLossError, train
 
@@ -61,6 +63,8 @@ def refine(
     validation: Data,
     task: str | LossFunction,
     config: RefineConfig | None = None,
+    *,
+    progress: bool = True,
 ) -> CompactNetwork:
     """A smaller network whose validation loss is within the tolerance of ``network``'s.
 
@@ -69,13 +73,14 @@ def refine(
     SiLU neurons can carry by changing their sign is moved into them), and after a fine-tuning of
     what is left both once more.
     """
-    refining = _Refining(network, data, validation, task, config or RefineConfig())
-    direct = refining.fewer_neurons(simplified(network.to_direct()))
-    direct = refining.fewer_blocks(direct)
-    direct = refining.fine_tuned(direct)
-    direct = refining.fewer_neurons(direct)
-    direct = refining.fewer_blocks(direct)
-    return refining.compact(direct)
+    with cutting_progress(progress) as show:
+        refining = _Refining(network, data, validation, task, config or RefineConfig(), show)
+        direct = refining.fewer_neurons(simplified(network.to_direct()))
+        direct = refining.fewer_blocks(direct)
+        direct = refining.fine_tuned(direct)
+        direct = refining.fewer_neurons(direct)
+        direct = refining.fewer_blocks(direct)
+        return refining.compact(direct)
 
 
 class _Refining:
@@ -88,11 +93,12 @@ class _Refining:
         validation: Data,
         task: str | LossFunction,
         config: RefineConfig,
+        show: Callable[[str], None],
     ):
         check_data(network, data, task)
         check_data(network, validation, task, name="validation data")
         self.network, self.data, self.validation = network, data, validation
-        self.task, self.config = task, config
+        self.task, self.config, self.show = task, config, show
         weight = next(network.parameters())
         self.inputs = _some_inputs(data, config).to(weight.device, torch.float64)
         self.allowance = config.tolerance * _constant_loss(network, validation, task)
@@ -136,6 +142,7 @@ class _Refining:
         """Backward elimination: the cheapest neurons first, as long as the loss allows it."""
         share = SHARE_PER_ROUND
         while direct.hidden:
+            self.show(f"{direct.hidden} neurons left, loss allowed {self.limit:.4g}")
             count = max(1, int(share * direct.hidden))
             candidate = simplified(eliminated(direct, self.inputs, count))
             if self.loss(candidate) <= self.limit:
@@ -157,6 +164,7 @@ class _Refining:
             if not todo:
                 return direct
             tried.add((*todo[0], depth))
+            self.show(f"{len(blocks)} blocks left, trying layer {todo[0][1]} to {todo[0][0]}")
             direct = self._without_block(direct, *todo[0])
 
     def _without_block(self, direct: DirectSpace, target: int, source: int) -> DirectSpace:
