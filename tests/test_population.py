@@ -99,6 +99,14 @@ def test_members_can_have_data_of_their_own(own_inputs):
         assert loss == pytest.approx(expected.validation_loss)
 
 
+def test_as_many_rows_as_members():
+    x, y = data(3)
+    targets = torch.stack([y, 2 * y, 3 * y])
+    for own in (targets, targets.unsqueeze(-1)):
+        history = train(population(), (x, own), TrainConfig(epochs=1), progress=False)
+        assert len(history.train_loss[-1]) == 3
+
+
 def test_a_layer_before_the_population_is_no_hindrance():
     model = nn.Sequential(nn.Dropout(0.1), population())
     config = TrainConfig(epochs=2, batch_size=25, penalty_weight=(100.0, 1e-3, 1e-4))

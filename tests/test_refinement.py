@@ -213,6 +213,36 @@ def test_the_head_of_a_model_is_cut_on_its_features():
     assert after > before - 2e-3
 
 
+def test_inputs_with_more_dimensions_and_loaders_of_them():
+    x = torch.rand(300, 4, 3) * 2 - 1
+    y = x.sum(dim=-1)
+    network = SpectralNetwork([3, 5, 1])
+    loader = [(x, y)]
+    for source in ((x, y), loader):
+        small = extract(network, data=source, validation=source, task="regression", progress=False)
+        assert small.widths == (3, 1)
+    with pytest.raises(ValueError, match=r"at least one batch\. Got none"):
+        extract(network, data=[], validation=loader, task="regression")
+
+
+def test_a_head_may_be_called_by_keyword_and_squeezed():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = SpectralNetwork([3, 5, 1])
+
+        def forward(self, x):
+            return self.head(input=x).squeeze(-1)
+
+    x = torch.rand(300, 3)
+    data = (x, x.sum(dim=-1))
+    model = Model()
+    loss = nn.functional.mse_loss
+    small = extract(model, data=data, validation=data, task="regression", progress=False)
+    assert small.head.widths == (3, 1)
+    assert loss(small(x), data[1]) <= loss(model(x), data[1]) + 1e-6
+
+
 def test_a_cut_never_makes_the_network_larger():
     connections = [(1, 0), (2, 1), (3, 0), (3, 1), (3, 2)]  # no block (2, 0)
     network = compact([4, 6, 5, 3], connections)

@@ -345,6 +345,7 @@ class TestFaults:
             ((torch.zeros(3, 2),) * 3, r"Got \['Tensor', 'Tensor', 'Tensor'\]"),
             ((torch.full((3, 2), torch.nan), torch.zeros(3)), "finite inputs. Got 6 values"),
             ((torch.zeros(3, 2), torch.full((3,), torch.inf)), "finite targets. Got 3 values"),
+            ((torch.zeros(3, 2).long(), torch.zeros(3)), r"floating-point input\. Got torch.int64"),
             ((torch.zeros(3, 3), torch.zeros(3)), r"last dimension is 2\. Got shape \(2, 3\)"),
         ],
     )
@@ -355,9 +356,10 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("task", "targets", "message"),
         [
-            ("multiclass", torch.zeros(3), r"integers as class labels\. Got torch.float32"),
+            ("multiclass", torch.zeros(3), r"integers as class labels\. Got .*torch.float32"),
             ("multiclass", torch.tensor([0, 1, 2]), r"from 0 to 1, for 2 outputs\. Got .* 0 to 2"),
             ("multiclass", torch.tensor([0, -1, 1]), r"Got labels from -1 to 1"),
+            ("multiclass", torch.tensor([[0], [1], [1]]), r"Got shape \(2, 1\) of torch.int64"),
             (
                 "binary",
                 torch.tensor([[0, 1], [1, 1], [-1, 1]]),
@@ -401,6 +403,36 @@ class TestFaults:
         quiet(model, kink(), TrainConfig(epochs=1))
         assert not model.training
         assert not model[0].training
+
+    def test_batches_of_arrays_in_any_precision(self):
+        x, y = kink()
+        batches = [
+            (part.double().numpy(), z.numpy())
+            for part, z in zip(x.split(50), y.split(50), strict=True)
+        ]
+        for source in (batches, tuple(batches)):
+            assert quiet(network(), source, TrainConfig(epochs=1), validation=source).epochs == 1
+
+    def test_ctrl_c_in_the_last_validation_is_not_lost(self, tmp_path):
+        x, y = kink(100)
+        net = network()
+
+        def interrupt(module, arguments):
+            if not module.training and len(arguments[0]) == 77:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        net.register_forward_pre_hook(interrupt)
+        options = {"validation": (x[:77], y[:77]), "checkpoint": tmp_path / "run.pt"}
+        with pytest.raises(KeyboardInterrupt, match="Saved to"):
+            quiet(net, (x, y), TrainConfig(epochs=1), **options)
+        options = {"validation": (x[:77], y[:77]), "checkpoint": tmp_path / "run.pt"}
+        history = quiet(network(), (x, y), TrainConfig(epochs=1), **options, resume=True)
+        assert history.epochs == 1
+
+    def test_a_generator_is_used_up_after_one_epoch(self):
+        batches = (kink(50) for _ in range(3))
+        with pytest.raises(ValueError, match=r"Got none in epoch 2; a generator"):
+            quiet(network(), batches, TrainConfig(epochs=2))
 
     def test_a_loader_without_a_length(self):
         class Stream(torch.utils.data.IterableDataset):

@@ -15,17 +15,15 @@ Array = (Tensor, np.ndarray)
 
 def is_pair(data: Data) -> TypeGuard[Pair]:
     """Whether ``data`` is (inputs, targets) in memory rather than batches to go through."""
-    if (
-        isinstance(data, (tuple, list))
-        and len(data) == 2
-        and all(isinstance(d, Array) for d in data)
-    ):
+    several = isinstance(data, (tuple, list))
+    arrays = [isinstance(part, Array) for part in data] if several else []
+    if arrays == [True, True]:
         return True
-    if isinstance(data, (tuple, str, *Array)) or not isinstance(data, Iterable):
-        kinds = [type(d).__name__ for d in data] if isinstance(data, tuple) else type(data).__name__
+    if any(arrays) or isinstance(data, (str, *Array)) or not isinstance(data, Iterable):
+        got = [type(part).__name__ for part in data] if several else type(data).__name__
         raise ValueError(
             "Expected data to be a pair (inputs, targets) of tensors or arrays, or an iterable of "
-            f"such batches. Got {kinds}."
+            f"such pairs. Got {got}."
         )
     return False
 
@@ -46,12 +44,7 @@ class MemberData:
     @classmethod
     def of(cls, data: Pair, members: int | None = None, like: Tensor | None = None) -> "MemberData":
         """``data`` on the device of ``like``, its inputs in the precision of ``like``."""
-        inputs, targets = (torch.as_tensor(part) for part in data)
-        if like is not None:
-            inputs, targets = inputs.to(like.device), targets.to(like.device)
-            if inputs.is_floating_point():
-                inputs = inputs.to(like.dtype)
-        return cls(inputs, targets, members)
+        return cls(*placed(data, like), members)
 
     def __post_init__(self) -> None:
         if self.own_inputs and len(self.inputs) != self.members:
@@ -79,9 +72,6 @@ class MemberData:
 
     @property
     def own_targets(self) -> bool:
-        """Targets with as many rows as inputs in their first axis are everybody's."""
-        if self.members is None or self.targets.dim() < 2 or len(self.targets) == self.rows:
-            return False
         return self.targets.shape[:2] == (self.members, self.rows)
 
     def batch(self, rows: Tensor) -> Pair:
@@ -102,5 +92,15 @@ def batches_of(
     if is_pair(data):
         whole = MemberData.of(data, members, like)
         return map(whole.batch, torch.arange(whole.rows).split(batch_size))
-    device = None if like is None else like.device
-    return ((x.to(device), y.to(device)) for x, y in data)
+    return (placed(batch, like) for batch in data)
+
+
+def placed(pair: Any, like: Tensor | None) -> Pair:
+    """Inputs and targets as tensors where ``like`` is, floating inputs in its precision."""
+    inputs, targets = (torch.as_tensor(part) for part in pair)
+    if like is not None:
+        inputs = inputs.to(like.device, non_blocking=True)
+        targets = targets.to(like.device, non_blocking=True)
+        if inputs.is_floating_point():
+            inputs = inputs.to(like.dtype)
+    return inputs, targets

@@ -118,14 +118,17 @@ def _features(module: nn.Module, head: SpectralNetwork, data: Data) -> Data:
     if module is head:
         return data
     seen: list[tuple[Tensor, Tensor]] = []
-    hook = head.register_forward_hook(lambda _, inputs, output: seen.append((inputs[0], output)))
+    hook = head.register_forward_hook(
+        lambda _, inputs, named, output: seen.append(((*inputs, *named.values())[0], output)),
+        with_kwargs=True,
+    )
     pairs: list[Pair] = []
     try:
         with evaluation_mode(module):
             for x, y in batches_of(data, 1024, like=head.output_eigenvalues):
                 seen.clear()
                 output = module(x)
-                if len(seen) != 1 or seen[0][1] is not output:
+                if len(seen) != 1 or not torch.equal(seen[0][1].flatten(), output.flatten()):
                     raise ValueError(
                         "Expected a model whose output is that of its spectral network, where data "
                         "are given. Got one that computes something else from it."
@@ -133,5 +136,7 @@ def _features(module: nn.Module, head: SpectralNetwork, data: Data) -> Data:
                 pairs.append((seen[0][0], y))
     finally:
         hook.remove()
+    if not pairs:
+        raise ValueError("Expected data with at least one batch. Got none.")
     inputs, targets = zip(*pairs, strict=True)
     return torch.cat(inputs), torch.cat(targets)

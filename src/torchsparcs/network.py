@@ -327,11 +327,13 @@ def spectral_modules(module: nn.Module) -> list[SpectralModule]:
 
 
 def check_input(input: Tensor, width: int) -> None:
-    """A ValueError unless ``input`` is (..., width)."""
+    """A ValueError unless ``input`` is (..., width) of floating-point numbers."""
     if input.dim() == 0 or input.shape[-1] != width:
         raise ValueError(
             f"Expected an input whose last dimension is {width}. Got shape {tuple(input.shape)}."
         )
+    if not input.is_floating_point():
+        raise ValueError(f"Expected floating-point input. Got {input.dtype}.")
 
 
 def checked_widths(widths: Sequence[int]) -> tuple[int, ...]:

@@ -125,6 +125,8 @@ def shrink_eigenvalues_(
 
 def _checked_weight(weight: float | Tensor) -> float | Tensor:
     if isinstance(weight, Tensor):
+        if weight.device.type == "cpu" and not (weight >= 0).all():
+            raise ValueError(f"Expected penalty weights >= 0. Got {weight.tolist()}.")
         return weight.unsqueeze(-1) if weight.dim() == 1 else weight
     if not (math.isfinite(weight) and weight >= 0):
         raise ValueError(f"Expected a penalty weight >= 0. Got {weight!r}.")

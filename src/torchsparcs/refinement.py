@@ -131,6 +131,8 @@ class _Refining:
             train(compact, self.data, training, progress=False)
         except NonFiniteLossError:
             return direct
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("The cutting was interrupted; nothing was changed.") from None
         tuned = compact.to_direct()
         loss = self.loss(tuned)
         if not loss <= self.loss(direct):
@@ -289,20 +291,23 @@ def _from_biased(direct: DirectSpace, weights: Tensor) -> DirectSpace:
 def _some_inputs(data: Data, config: RefineConfig) -> Tensor:
     """``config.rows`` inputs: drawn at random from memory, or the first of a loader."""
     if is_pair(data):
-        inputs = torch.as_tensor(data[0])
+        inputs = torch.as_tensor(data[0]).flatten(0, -2)
         generator = torch.Generator().manual_seed(config.seed)
         return inputs[torch.randperm(len(inputs), generator=generator)[: config.rows]]
     parts, count = [], 0
-    for x, _ in data:
+    for batch in data:
+        x = torch.as_tensor(batch[0]).flatten(0, -2)
         parts.append(x[: config.rows - count])
         count += len(parts[-1])
         if count >= config.rows:
             break
+    if not parts:
+        raise ValueError("Expected data with at least one batch. Got none.")
     return torch.cat(parts)
 
 
 def _constant_loss(network: CompactNetwork, validation: Data, task: str | LossFunction) -> float:
     """The loss of predicting the network's mean output for every row."""
     output, target, _ = predict(network, validation)
-    constant = output.mean(dim=0, keepdim=True).expand_as(output)
+    constant = output.flatten(0, -2).mean(dim=0).expand_as(output)
     return resolve_task(task).loss(constant, target).item()

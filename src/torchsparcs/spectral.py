@@ -125,28 +125,28 @@ def iterated(
     if bias:
         x = torch.cat([x, x.new_ones(()).expand(*x.shape[:-1], 1)], dim=-1)
     blocks = [adjacent_block(transfers[k], eigenvalues[k], eigenvalues[k + 1]) for k in range(last)]
-    activities = [x]  # before the first application every other layer is at rest
+
+    def image(k: int) -> Tensor:
+        """(A a)_k; a layer that has no activity yet is at rest."""
+        inflow = _apply(blocks[k - 1], z[k - 1])
+        return inflow if k >= len(activities) else _scale(activities[k], eigenvalues[k]) + inflow
+
+    activities = [x]
     for _ in range(last - 1):
-        z, images = activities[0], [_scale(activities[0], eigenvalues[0])]
-        for k in range(1, last + 1):
-            inflow = _apply(blocks[k - 1], z)
-            v = _apply(-transfers[k - 1], z) if k < last else inflow
-            if len(activities) == 1:
-                images.append(inflow)
-                z = v
-            else:
-                images.append(_scale(activities[k], eigenvalues[k]) + inflow)
-                z = activities[k] + v
-        activities = [activation(image) for image in images]
-    # of the last application only the output is asked for
-    z = activities[0]
-    for k in range(1, last):
-        v = _apply(-transfers[k - 1], z)
-        z = v if len(activities) == 1 else activities[k] + v
-    output = _apply(blocks[last - 1], z)
-    if len(activities) == 1:
-        return output
-    return _scale(activities[last], eigenvalues[last]) + output
+        z = _substituted(activities, transfers)
+        images = [_scale(activities[0], eigenvalues[0]), *map(image, range(1, last + 1))]
+        activities = [activation(pre) for pre in images]
+    z = _substituted(activities, transfers)
+    return image(last)
+
+
+def _substituted(activities: Sequence[Tensor], transfers: Sequence[Tensor]) -> list[Tensor]:
+    """z = Φ⁻¹a of layers 0..B-1 by forward substitution; layers without activity are at rest."""
+    z = [activities[0]]
+    for k in range(1, len(transfers)):
+        v = _apply(-transfers[k - 1], z[-1])
+        z.append(v if k >= len(activities) else activities[k] + v)
+    return z
 
 
 def _apply_folded(

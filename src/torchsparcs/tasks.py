@@ -46,11 +46,16 @@ def _binary_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
 
 
 def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
+    if target.shape != output.shape[:1] or target.is_floating_point():
+        raise ValueError(
+            f"Expected {len(output)} integers as class labels. "
+            f"Got shape {tuple(target.shape)} of {target.dtype}."
+        )
     return F.cross_entropy(output, target.long())
 
 
 def _r2_score(output: Tensor, target: Tensor) -> Tensor:
-    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², the mean over the outputs that vary at all."""
+    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², the mean over the outputs that vary; NaN where none does."""
     target = _aligned(output, target)
     residual = (target - output).square().sum(dim=0)
     spread = (target - target.mean(dim=0)).square().sum(dim=0)

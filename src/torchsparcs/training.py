@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from torchsparcs.checkpoints import interruption, load_checkpoint, save_checkpoint
 from torchsparcs.config import TrainConfig
-from torchsparcs.data import Data, MemberData, Pair, is_pair
+from torchsparcs.data import Data, MemberData, Pair, is_pair, placed
 from torchsparcs.descent import Descent
 from torchsparcs.history import History
 from torchsparcs.population import Population
@@ -151,6 +151,8 @@ class _Run:
             self._close_epoch()
             show(self.history)
             self._save()
+            if interrupted():
+                self._stop_for_the_user()
         if self.best_state is not None:
             self.module.load_state_dict(self.best_state)
 
@@ -169,8 +171,9 @@ class _Run:
             next(batches)
         if self.step:
             self._set_generator_states(noise)
-        for x, y in batches:
-            yield x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
+        parameter = next(self.module.parameters())
+        for batch in batches:
+            yield placed(batch, parameter)
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor]]:
         if not isinstance(self.data, MemberData):
@@ -202,7 +205,10 @@ class _Run:
 
     def _close_epoch(self) -> None:
         if not self.losses:
-            raise ValueError("Expected data with at least one batch in each epoch. Got none.")
+            raise ValueError(
+                f"Expected data with at least one batch in each epoch. Got none in epoch "
+                f"{self.epoch + 1}; a generator can be gone through only once."
+            )
         self._check_losses(self.losses, 0)
         if self.checkpoint is not None and self.members is None and self.last_batch:
             # the last step may have ruined what its own loss did not show
@@ -238,7 +244,8 @@ class _Run:
     def _stop_for_the_user(self) -> None:
         advice = "Nothing was saved: pass checkpoint=PATH to be able to resume."
         if self.checkpoint is not None:
-            self._check_losses(self.losses, 0)
+            if self.losses:
+                self._check_losses(self.losses, 0)
             self._save()
             advice = (
                 f"Saved to {self.checkpoint}; the same call with resume=True goes on from there."
