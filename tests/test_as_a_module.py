@@ -35,6 +35,14 @@ def test_compile_fullgraph(update):
         torch.testing.assert_close(got, parameter.grad)
 
 
+def test_a_compiled_network_chooses_by_its_batch_size(monkeypatch):
+    """Taking compilation for an export would fold as for large batches, always."""
+    net = network()
+    monkeypatch.setattr(net._anchors, "_rows", {"cpu": [(1, (1, 2)), (5, "large")]})
+    torch.compile(net, fullgraph=True, backend="aot_eager")(X[:4])
+    assert net._anchors.for_large_batches() == "large"
+
+
 def test_compile_with_inductor():
     net = network()
     torch.testing.assert_close(torch.compile(net, fullgraph=True)(X), net(X))

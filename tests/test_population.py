@@ -9,6 +9,7 @@ from torchsparcs import (
     SpectralNetwork,
     TrainConfig,
     eigenvalue_penalty,
+    evaluate,
     extract,
     train,
 )
@@ -122,6 +123,21 @@ def test_one_diverging_member_does_not_stop_the_others():
     assert [loss == loss for loss in history.train_loss[-1]] == [True, False, True]
 
 
+def test_evaluating_a_population_tells_of_every_member():
+    whole, (x, y) = population(), data()
+    loss, score = evaluate(whole, (x, y), "regression", batch_size=50)
+    for index in range(3):
+        alone_loss, alone_score = evaluate(whole.member(index), (x, y), "regression")
+        assert loss[index] == pytest.approx(alone_loss)
+        assert score[index] == pytest.approx(alone_score)
+
+
+def test_taking_a_member_out_draws_no_random_numbers():
+    whole, state = population(), torch.get_rng_state()
+    whole.member(1)
+    assert torch.equal(state, torch.get_rng_state())
+
+
 def test_the_penalty_of_each_member():
     whole = population()
     nn.init.ones_(whole.hidden_eigenvalues[0][1])
@@ -131,6 +147,8 @@ def test_the_penalty_of_each_member():
 def test_bad_input():
     with pytest.raises(ValueError, match="one for each member"):
         Population([2, 1], seeds=[])
+    with pytest.raises(ValueError, match=r"without parameters.*Got PReLU"):
+        population(activation=nn.PReLU())
     with pytest.raises(ValueError, match=r"\(batch, 2\) or \(3, batch, 2\)\. Got \(4, 5, 2\)"):
         population()(torch.zeros(4, 5, 2, dtype=DOUBLE))
     with pytest.raises(ValueError, match=r"one for each of 3 members\. Got 2"):

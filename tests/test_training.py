@@ -403,6 +403,11 @@ class TestFaults:
         quiet(model, kink(), TrainConfig(epochs=1))
         assert not model.training
         assert not model[0].training
+        model.train()
+        model[0].eval()  # frozen statistics
+        quiet(model, kink(), TrainConfig(epochs=1))
+        assert model.training
+        assert not model[0].training
 
     def test_batches_of_arrays_in_any_precision(self):
         x, y = kink()

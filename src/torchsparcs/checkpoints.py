@@ -16,7 +16,8 @@ CHECKPOINT_VERSION = 1
 def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     """Call ``write`` on a temporary neighbour of ``path`` and move it there once it is on disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    mine = f"{os.getpid()}-{threading.get_ident()}"
+    partial = path.with_name(f".{path.name}.{mine}.partial")
     try:
         with partial.open("wb") as file:
             write(file)

@@ -8,7 +8,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.direct import DirectSpace, connected_blocks, layer_slices
+from torchsparcs.direct import DirectSpace, connected_blocks, layer_labels, layer_slices
 from torchsparcs.network import Size, check_input, checked_widths, resolve_activation
 
 
@@ -120,8 +120,7 @@ class CompactNetwork(nn.Module):
             weights[rows, start : start + self.widths[source]] = linear.weight.detach()
             if linear.bias is not None:
                 bias[rows] = linear.bias.detach()
-        sizes = torch.tensor(self.widths[1:-1], dtype=torch.long, device=weight.device)
-        layers = torch.arange(1, len(sizes) + 1, device=weight.device).repeat_interleave(sizes)
+        layers = layer_labels(self.widths, weight.device)
         dtype = torch.float64 if self.has_named_activation else next(self.parameters()).dtype
         return DirectSpace(weights, bias, layers, self.named_activation, dtype)
 
@@ -160,7 +159,6 @@ class CompactNetwork(nn.Module):
     @property
     def architecture(self) -> str:
         """The layers and their skip connections in words, "64 → 14 → 10, skip 64 → 10"."""
-
         consecutive = " → ".join(map(str, self.widths))
         skips = [pair for pair in self.connections if pair[1] < pair[0] - 1]
         layers = range(1, len(self.widths))

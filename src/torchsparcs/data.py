@@ -81,7 +81,7 @@ class MemberData:
 
     def fingerprint(self) -> list[Any]:
         """Tells one data set from another, cheaply."""
-        sums = [float(part.double().sum()) for part in (self.inputs, self.targets)]
+        sums = [part.sum(dtype=torch.float64).item() for part in (self.inputs, self.targets)]
         return [list(self.inputs.shape), list(self.targets.shape), *sums]
 
 

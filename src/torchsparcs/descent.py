@@ -11,7 +11,7 @@ from torchsparcs.config import AMP_DTYPES, SCHEDULES, TrainConfig
 from torchsparcs.network import SpectralModule
 from torchsparcs.optimization import parameter_groups
 from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
-from torchsparcs.population import Population
+from torchsparcs.population import members_of
 from torchsparcs.tasks import resolve_task
 
 CAPTURE_AFTER = 3  # eager steps, in which everything that is allocated once gets allocated
@@ -27,8 +27,7 @@ class Descent:
         self.module, self.config, self.own_targets = module, config, own_targets
         self.device = next(module.parameters()).device
         self.spectral = [p for p in module.modules() if isinstance(p, SpectralModule)]
-        populations = [part for part in self.spectral if isinstance(part, Population)]
-        self.members = populations[0].members if populations else None
+        self.members = members_of(module)
         if config.capture and self.device.type != "cuda":
             raise ValueError("Expected a module on a GPU to capture its step. Got one on the CPU.")
 
@@ -42,9 +41,8 @@ class Descent:
         self.penalty_weight = self._per_member(config.penalty_weight)
         self.lr_scales = self._per_member(config.member_lr_scales or 1.0)
         # those whose steps are scaled member by member
-        self.scaled = [
-            p for part in populations if config.member_lr_scales for p in part.parameters()
-        ]
+        scaled = self.spectral if config.member_lr_scales else []
+        self.scaled = [p for part in scaled for p in part.parameters()]
         self.warmth = torch.ones((), device=self.device, dtype=torch.float64)  # of the penalty
         self.replay: CapturedStep | None = None
         self.eager_steps = 0

@@ -1,9 +1,10 @@
 """A network in direct space, neuron by neuron, and rewritings that keep its function.
 
-Hidden neurons are numbered in an order in which signals can flow; nothing is known of spectra here.
+Hidden neurons are numbered in an order in which signals can flow. :func:`direct_space` comes from a
+spectral network; nothing after it knows of spectra.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -82,13 +83,16 @@ def direct_space(network: SpectralNetwork) -> DirectSpace:
     return DirectSpace(
         weights=torch.cat([weights[:, :inputs], weights[:, columns[0] :]], dim=1),
         bias=bias.clone(),
-        layers=torch.cat(
-            [torch.full((n,), layer + 1) for layer, n in enumerate(network.widths[1:-1])]
-            or [torch.empty(0, dtype=torch.long)]
-        ).to(like.device),
+        layers=layer_labels(network.widths, like.device),
         activation=network.named_activation,
         dtype=torch.float64 if network.has_named_activation else network.output_eigenvalues.dtype,
     )
+
+
+def layer_labels(widths: Sequence[int], device: torch.device) -> Tensor:
+    """The hidden layer of each hidden neuron, 1, 1, .., 2, .., (H,)."""
+    sizes = torch.tensor(widths[1:-1], dtype=torch.long, device=device)
+    return torch.arange(1, len(sizes) + 1, device=device).repeat_interleave(sizes)
 
 
 def keep_neurons(direct: DirectSpace, keep: Tensor) -> DirectSpace:

@@ -196,10 +196,6 @@ class SpectralNetwork(SpectralModule):
         nn.init.ones_(self.output_eigenvalues)
 
     @property
-    def _has_values(self) -> bool:
-        return not self.output_eigenvalues.is_meta
-
-    @property
     def recruited(self) -> list[int]:
         """How many eigenvalues of each hidden layer are not exactly zero."""
         return [int(count) for count in self.count_recruited()]
@@ -239,7 +235,8 @@ class SpectralNetwork(SpectralModule):
             parts.append("input eigenvalues trained")
         if self.update != "feedforward":
             parts.append(self.update)
-        counts = zip(self.recruited, self.widths[1:-1], strict=True) if self._has_values else ()
+        has_values = not self.output_eigenvalues.is_meta
+        counts = zip(self.recruited, self.widths[1:-1], strict=True) if has_values else ()
         if recruited := ", ".join(f"{n} of {width}" for n, width in counts):
             parts.append(f"recruited {recruited}")
         return ", ".join(parts)

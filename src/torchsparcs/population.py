@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchsparcs.network import SpectralModule, SpectralNetwork
 
@@ -43,6 +43,11 @@ class Population(SpectralModule):
     ):
         if not isinstance(seeds, Sequence) or len(seeds) == 0:
             raise ValueError(f"Expected a sequence of seeds, one for each member. Got {seeds!r}.")
+        if isinstance(activation, nn.Module) and any(True for _ in activation.parameters()):
+            raise ValueError(
+                "Expected an activation without parameters, which members would have to share. "
+                f"Got {activation!r}."
+            )
         options: dict[str, Any] = {
             "activation": activation,
             "bias": bias,
@@ -60,7 +65,7 @@ class Population(SpectralModule):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Every member back to the perceptron of its seed."""
-        single = SpectralNetwork(self.widths, **self.options, dtype=self.output_eigenvalues.dtype)
+        single = self._single()
         for index, seed in enumerate(self.seeds):
             single.reset_parameters(torch.Generator().manual_seed(int(seed)))
             for mine, its in zip(self.parameters(), single.parameters(), strict=True):
@@ -69,11 +74,16 @@ class Population(SpectralModule):
     @torch.no_grad()
     def member(self, index: int) -> SpectralNetwork:
         """A copy of one member as a network of its own."""
-        like = self.output_eigenvalues
-        network = SpectralNetwork(self.widths, **self.options, device=like.device, dtype=like.dtype)
+        network = self._single().to(self.output_eigenvalues.device)
         for its, mine in zip(network.parameters(), self.parameters(), strict=True):
             its.copy_(mine[index])
         return network.train(self.training)
+
+    def _single(self) -> SpectralNetwork:
+        """A network like the members, on the CPU; the caller's random numbers are left alone."""
+        with torch.random.fork_rng(devices=[]):
+            dtype = self.output_eigenvalues.dtype
+            return SpectralNetwork(self.widths, **self.options, dtype=dtype)
 
     @property
     def recruited(self) -> list[list[int]]:
@@ -94,3 +104,9 @@ class Population(SpectralModule):
 
     def __repr__(self) -> str:
         return f"Population({self.extra_repr()})"
+
+
+def members_of(module: nn.Module) -> int | None:
+    """How many members the population inside ``module`` has; None where there is none."""
+    parts = module.modules()
+    return next((part.members for part in parts if isinstance(part, Population)), None)

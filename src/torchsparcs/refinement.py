@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.config import TrainConfig, check_amounts, check_counts
-from torchsparcs.data import Data, is_pair
+from torchsparcs.data import Data, is_pair, placed
 from torchsparcs.direct import (
     DirectSpace,
     activities,
@@ -97,9 +97,11 @@ class _Refining:
     ):
         check_data(network, data, task)
         check_data(network, validation, task, name="validation data")
-        self.network, self.data, self.validation = network, data, validation
-        self.task, self.config, self.show = task, config, show
         weight = next(network.parameters())
+        # what is in memory is brought into place once, not at every look
+        self.data = placed(data, weight) if is_pair(data) else data
+        self.validation = placed(validation, weight) if is_pair(validation) else validation
+        self.network, self.task, self.config, self.show = network, task, config, show
         self.inputs = _some_inputs(data, config).to(weight.device, torch.float64)
         self.allowance = config.tolerance * _constant_loss(network, validation, task)
         self.best = evaluate(network, validation, task).loss

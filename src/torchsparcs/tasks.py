@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from torchsparcs.data import Data, MemberData, batches_of, is_pair
+from torchsparcs.population import members_of
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 
@@ -119,7 +120,6 @@ def check_data(
     module: nn.Module,
     data: Data,
     task: str | LossFunction,
-    members: int | None = None,
     *,
     name: str = "data",
 ) -> None:
@@ -129,7 +129,7 @@ def check_data(
     """
     if not is_pair(data):
         return
-    resolved = resolve_task(task)
+    resolved, members = resolve_task(task), members_of(module)
     whole = MemberData.of(data, members, _parameter(module))
     if not torch.isfinite(whole.inputs).all():
         raise ValueError(f"{_not_finite('inputs', whole.inputs)} Look at the {name}.")
@@ -154,16 +154,12 @@ def evaluate(
     module: nn.Module,
     data: Data,
     task: str | LossFunction,
-    members: int | None = None,
     *,
     batch_size: int = 8192,
 ) -> Evaluation:
-    """Loss and score over ``data``, with the module in evaluation mode; its mode is restored.
-
-    With ``members`` the output is (members, rows, k), and so may the inputs and targets be.
-    """
-    resolved = resolve_task(task)
-    output, target, own = predict(module, data, members, batch_size=batch_size)
+    """Loss and score over ``data``, with the module in evaluation mode; its mode is restored."""
+    resolved, members = resolve_task(task), members_of(module)
+    output, target, own = predict(module, data, batch_size=batch_size)
     if members is None:
         return Evaluation(
             resolved.loss(output, target).item(), resolved.score(output, target).item()
@@ -176,9 +172,13 @@ def evaluate(
 
 
 def predict(
-    module: nn.Module, data: Data, members: int | None = None, *, batch_size: int = 8192
+    module: nn.Module, data: Data, *, batch_size: int = 8192
 ) -> tuple[Tensor, Tensor, bool]:
-    """Outputs and targets of all the data, and whether the targets have an axis of members."""
+    """Outputs and targets of all the data, and whether the targets have an axis of members.
+
+    Of a population the outputs are (members, rows, k).
+    """
+    members = members_of(module)
     batches = batches_of(data, batch_size, members, _parameter(module))
     with evaluation_mode(module):
         pairs = [(_outputs(module, x), y) for x, y in batches]
@@ -192,12 +192,18 @@ def predict(
 
 @contextlib.contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; every submodule gets back the mode it had."""
+    """Evaluation mode without gradients, and back."""
+    with restored_mode(module), torch.no_grad():
+        module.eval()
+        yield
+
+
+@contextlib.contextmanager
+def restored_mode(module: nn.Module) -> Iterator[None]:
+    """Every submodule gets back the mode, training or evaluation, that it had."""
     modes = [(part, part.training) for part in module.modules()]
-    module.eval()
     try:
-        with torch.no_grad():
-            yield
+        yield
     finally:
         for part, training in modes:
             part.training = training

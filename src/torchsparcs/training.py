@@ -16,9 +16,9 @@ from torchsparcs.config import TrainConfig
 from torchsparcs.data import Data, MemberData, Pair, is_pair, placed
 from torchsparcs.descent import Descent
 from torchsparcs.history import History
-from torchsparcs.population import Population
+from torchsparcs.population import members_of
 from torchsparcs.progress import training_progress
-from torchsparcs.tasks import check_data, evaluate
+from torchsparcs.tasks import check_data, evaluate, restored_mode
 
 
 class NonFiniteLossError(RuntimeError):
@@ -57,7 +57,7 @@ def train(
             weights, bit for bit, as a run that was never interrupted.
         resume: True needs a checkpoint, False refuses one, ``"auto"`` goes on if there is one.
 
-    The module is left in the mode, training or evaluation, in which it came.
+    Every part of the module is left in the mode, training or evaluation, in which it came.
     """
     config = config if config is not None else TrainConfig()
     if not isinstance(config, TrainConfig):
@@ -72,20 +72,16 @@ def train(
             f"Expected no checkpoint at {path}. Got one: pass resume=True to go on from it, or "
             "remove it to start anew."
         )
-    mode = module.training
     run = _Run(module, data, config, validation, path)
     devices = [run.device] if run.device.type == "cuda" else []
-    with torch.random.fork_rng(devices), interruption() as interrupted:
+    with torch.random.fork_rng(devices), restored_mode(module), interruption() as interrupted:
         torch.default_generator.manual_seed(config.seed)
         if devices:
             torch.cuda.manual_seed(config.seed)
         if found:
             run.restore(load_checkpoint(Path(path)))  # type: ignore[arg-type]
-        try:
-            with training_progress(config.epochs, run.epoch, progress) as show:
-                run.to_the_end(interrupted, show)
-        finally:
-            module.train(mode)
+        with training_progress(config.epochs, run.epoch, progress) as show:
+            run.to_the_end(interrupted, show)
     return run.history
 
 
@@ -102,8 +98,7 @@ class _Run:
     ):
         self.module, self.config, self.checkpoint = module, config, checkpoint
         self.validation = validation
-        populations = [part for part in module.modules() if isinstance(part, Population)]
-        self.members = populations[0].members if populations else None
+        self.members = members_of(module)
         self._check(data)
         parameter = next(module.parameters())
         self.device = parameter.device
@@ -114,6 +109,9 @@ class _Run:
         else:
             self.data = data  # type: ignore[assignment]
             self.steps_per_epoch = _length(data)
+        if validation is not None and is_pair(validation):
+            self.validation = placed(validation, parameter)
+        self.fingerprint = self._fingerprint() if checkpoint is not None else []
         own_targets = isinstance(self.data, MemberData) and self.data.own_targets
         self.descent = Descent(module, config, own_targets)
         self.shuffler = torch.Generator().manual_seed(config.seed)
@@ -134,9 +132,9 @@ class _Run:
                 "Expected no patience for a population, whose members stop at no one epoch. "
                 f"Got {config.patience}."
             )
-        check_data(module, data, config.task, self.members)
+        check_data(module, data, config.task)
         if self.validation is not None:
-            check_data(module, self.validation, config.task, self.members, name="validation data")
+            check_data(module, self.validation, config.task, name="validation data")
 
     def to_the_end(self, interrupted: Callable[[], bool], show: Callable[[History], None]) -> None:
         if self.epoch == self.step == 0:
@@ -217,7 +215,7 @@ class _Run:
         history = self.history
         history.train_loss.append(torch.stack(self.losses).float().mean(dim=0).tolist())
         if self.validation is not None:
-            result = evaluate(self.module, self.validation, self.config.task, self.members)
+            result = evaluate(self.module, self.validation, self.config.task)
             history.validation_loss.append(result.loss)
             history.validation_score.append(result.score)
         spectral = self.descent.spectral
@@ -259,7 +257,7 @@ class _Run:
     def state(self) -> dict[str, Any]:
         return {
             "config": _comparable(self.config),
-            "data": self._fingerprint(),
+            "data": self.fingerprint,
             "module": self.module.state_dict(),
             "descent": self.descent.state_dict(),
             "generators_at_epoch_start": self.epoch_start,
@@ -275,7 +273,7 @@ class _Run:
         if different := [name for name in mine if mine[name] != saved.get(name)]:
             changes = ", ".join(f"{n} was {saved.get(n)!r}, now {mine[n]!r}" for n in different)
             raise ValueError(f"Expected the config of the checkpoint to resume it. Got: {changes}.")
-        if state["data"] != self._fingerprint():
+        if state["data"] != self.fingerprint:
             raise ValueError(
                 "Expected the data of the checkpoint to resume it. Got other training or "
                 "validation data."
