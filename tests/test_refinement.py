@@ -6,7 +6,7 @@ from torch import nn
 
 from torchsparcs import CompactNetwork, RefineConfig, SpectralNetwork, TrainConfig, extract, train
 from torchsparcs.direct import reoriented
-from torchsparcs.refinement import cut_block, eliminated, refine
+from torchsparcs.refinement import _Refining, cut_block, eliminated, refine
 from torchsparcs.tasks import evaluate
 
 DOUBLE = torch.float64
@@ -244,11 +244,21 @@ def test_a_head_may_be_called_by_keyword_and_squeezed():
 
 
 def test_a_cut_never_makes_the_network_larger():
-    connections = [(1, 0), (2, 1), (3, 0), (3, 1), (3, 2)]  # no block (2, 0)
-    network = compact([4, 6, 5, 3], connections)
+    """Other signs would spare the skip 4 → 3, but cost layer 2 a block from the inputs."""
+    network = compact([4, 6, 5, 3], [(1, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(3)
+        incoming, outgoing = network.block(1, 0).weight[:3], network.block(3, 1).weight[:, :3]
+        network.block(3, 0).weight.copy_(-outgoing @ incoming)
+    direct = network.to_direct()
+    turned = cut_block(reoriented(direct, X, 3, 0), X, 3, 0)
+    torch.testing.assert_close(rebuilt(turned)(X), network(X))
+    assert rebuilt(turned).size.parameters > network.size.parameters
     y = network(X).detach()
-    small = refine(network, (X, y), (X, y), "regression", RefineConfig(epochs=1))
-    assert small.size.parameters <= network.size.parameters
+    config = RefineConfig(tolerance=1e-7, epochs=1)
+    refining = _Refining(network, (X, y), (X, y), "regression", config, show=lambda text: None)
+    assert refining._without_block(direct, 3, 0) is direct
 
 
 def test_a_diverging_fine_tuning_is_thrown_away():
