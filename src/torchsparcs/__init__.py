@@ -1,7 +1,5 @@
 """The smallest network a task needs, found in one training run by spectral architecture search."""
 
-from importlib.metadata import version
-
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.config import TrainConfig
 from torchsparcs.export import to_onnx
@@ -17,7 +15,7 @@ from torchsparcs.saving import load, save
 from torchsparcs.tasks import evaluate
 from torchsparcs.training import NonFiniteLossError, train
 
-__version__ = version("torchsparcs")
+__version__ = "0.1.0"
 
 __all__ = [
     "CompactNetwork",
