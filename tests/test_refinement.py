@@ -85,7 +85,7 @@ class TestElimination:
         torch.testing.assert_close(smaller(X), network(X), rtol=1e-4, atol=1e-4)
 
     def test_very_wide_inputs_keep_their_weights(self, monkeypatch):
-        monkeypatch.setattr("torchsparcs.refinement.WIDEST_REFIT", 3)
+        monkeypatch.setattr("torchsparcs.elimination.WIDEST_REFIT", 3)
         network = compact([4, 6, 3], SKIPPED)
         smaller = rebuilt(eliminated(network.to_direct(), X, 2))
         assert torch.equal(smaller.block(2, 0).weight, network.block(2, 0).weight)

@@ -11,19 +11,24 @@ from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
 from torchsparcs.population import Population
 from torchsparcs.pruning import PruningCurve, pruning_curve
 from torchsparcs.refinement import RefineConfig
+from torchsparcs.result import Candidate, SearchResult, load_result
 from torchsparcs.saving import load, save
+from torchsparcs.search import SearchConfig, search
 from torchsparcs.tasks import evaluate
 from torchsparcs.training import NonFiniteLossError, train
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Candidate",
     "CompactNetwork",
     "History",
     "NonFiniteLossError",
     "Population",
     "PruningCurve",
     "RefineConfig",
+    "SearchConfig",
+    "SearchResult",
     "SpectralLinear",
     "SpectralNetwork",
     "TrainConfig",
@@ -31,9 +36,11 @@ __all__ = [
     "evaluate",
     "extract",
     "load",
+    "load_result",
     "parameter_groups",
     "pruning_curve",
     "save",
+    "search",
     "shrink_eigenvalues_",
     "to_onnx",
     "train",

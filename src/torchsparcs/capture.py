@@ -7,23 +7,23 @@ from torch import Tensor
 
 
 class CapturedStep:
-    """``step(x, y) -> loss`` as one graph for batches of the shape of the first one.
+    """``step(x, y, ...) -> loss`` as one graph for batches of the shape of the first one.
 
     The step must have run a few times before, so that everything it allocates once is there, and
     what changes between steps (learning rates) must live in tensors.
     """
 
-    def __init__(self, step: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor):
-        self.x, self.y = x.clone(), y.clone()
+    def __init__(self, step: Callable[..., Tensor], *batch: Tensor):
+        self.batch = [part.clone() for part in batch]
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            self.loss = step(self.x, self.y)
+            self.loss = step(*self.batch)
 
-    def fits(self, x: Tensor, y: Tensor) -> bool:
-        return x.shape == self.x.shape and y.shape == self.y.shape
+    def fits(self, *batch: Tensor) -> bool:
+        return [part.shape for part in batch] == [part.shape for part in self.batch]
 
-    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
-        self.x.copy_(x)
-        self.y.copy_(y)
+    def __call__(self, *batch: Tensor) -> Tensor:
+        for mine, given in zip(self.batch, batch, strict=True):
+            mine.copy_(given)
         self.graph.replay()
         return self.loss.clone()

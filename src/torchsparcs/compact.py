@@ -8,7 +8,13 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.direct import DirectSpace, connected_blocks, layer_labels, layer_slices
+from torchsparcs.direct import (
+    DirectSpace,
+    connected_blocks,
+    is_read,
+    layer_labels,
+    layer_slices,
+)
 from torchsparcs.network import Size, check_input, checked_widths, resolve_activation
 
 
@@ -22,6 +28,7 @@ class CompactNetwork(nn.Module):
     Args:
         widths: neurons per layer.
         connections: the pairs (target, source) of layers that are connected.
+        reads: the inputs it reads, where the others do not matter; all by default.
         biased: the layers that have a bias; all but the input by default.
         maximal: the size of the network this one was extracted from, for :meth:`describe`.
 
@@ -35,6 +42,7 @@ class CompactNetwork(nn.Module):
         connections: Sequence[tuple[int, int]],
         *,
         activation: str | Callable[[Tensor], Tensor] = "relu",
+        reads: Sequence[int] | None = None,
         biased: Sequence[int] | None = None,
         maximal: Size | Sequence | None = None,
         device: torch.device | str | None = None,
@@ -42,6 +50,12 @@ class CompactNetwork(nn.Module):
     ):
         super().__init__()
         self.widths = checked_widths(widths)
+        self.reads = None if reads is None else _checked_reads(reads, self.widths[0])
+        self._read: Tensor | None
+        self.register_buffer("_read", None, persistent=False)
+        if self.reads is not None:
+            on_meta = device is not None and torch.device(device).type == "meta"
+            self._read = torch.tensor(self.reads, device=None if on_meta else device)
         self.maximal = None if maximal is None else _checked_size(maximal)
         self.activation_name, self.activation = resolve_activation(activation)
         self.has_named_activation = isinstance(activation, str)
@@ -61,6 +75,7 @@ class CompactNetwork(nn.Module):
         for layer in layers:
             if all(target != layer for target, _ in self.connections):
                 raise ValueError(f"Expected every layer to be connected. Layer {layer} is not.")
+        sizes = (self.inputs_read, *self.widths[1:])
         self.blocks = nn.ModuleDict()
         self._block_names = []  # of each layer: (name of the block, source layer)
         for layer in layers:
@@ -69,7 +84,7 @@ class CompactNetwork(nn.Module):
                 # the first block of a layer carries its bias
                 bias = source == sources[0] and layer in self.biased
                 self.blocks[f"{layer}_{source}"] = nn.Linear(
-                    widths[source], widths[layer], bias=bias, device=device, dtype=dtype
+                    sizes[source], sizes[layer], bias=bias, device=device, dtype=dtype
                 )
             self._block_names.append([(f"{layer}_{source}", source) for source in sources])
 
@@ -81,13 +96,17 @@ class CompactNetwork(nn.Module):
         rows, columns = layer_slices(direct)
         blocks = connected_blocks(direct)
         last = len(rows)
-        if not any(target == last for target, _ in blocks):  # a constant: keep its interface
+        read = is_read(direct)
+        if not any(target == last for target, _ in blocks):  # a constant: it still takes inputs
             blocks[last, 0] = direct.weights[rows[-1], columns[0]]
+            read[0] = True
+        blocks = {(t, s): block[:, read] if s == 0 else block for (t, s), block in blocks.items()}
         biases = {layer: direct.bias[rows[layer - 1]] for layer in range(1, last + 1)}
         biased = [layer for layer, bias in biases.items() if bias.any()]
         network = cls(
             [s.stop - s.start for s in (columns[0], *rows)],
             list(blocks),
+            reads=None if read.all() else read.nonzero().squeeze(1).tolist(),
             activation=copy.deepcopy(direct.activation),
             biased=biased,
             maximal=maximal,
@@ -96,8 +115,10 @@ class CompactNetwork(nn.Module):
         )
         # no numbers are drawn on the way: looking at a network must not change what comes after
         activation, network.activation = network.activation, None  # type: ignore[assignment]
+        read_inputs, network._read = network._read, None
         network.to_empty(device=direct.weights.device)
         network.activation = activation
+        network._read = None if read_inputs is None else read_inputs.to(direct.weights.device)
         with torch.no_grad():
             for (target, source), block in blocks.items():
                 linear = network.block(target, source)
@@ -115,9 +136,12 @@ class CompactNetwork(nn.Module):
         starts = [0, *accumulate(self.widths[1:])]
         for target, source in self.connections:
             rows = slice(starts[target - 1], starts[target])
-            start = 0 if source == 0 else inputs + starts[source - 1]
             linear = self.block(target, source)
-            weights[rows, start : start + self.widths[source]] = linear.weight.detach()
+            if source == 0:
+                columns = torch.arange(inputs) if self._read is None else self._read
+            else:
+                columns = torch.arange(self.widths[source]) + inputs + starts[source - 1]
+            weights[rows, columns.to(weights.device)] = linear.weight.detach().to(weights)
             if linear.bias is not None:
                 bias[rows] = linear.bias.detach()
         layers = layer_labels(self.widths, weight.device)
@@ -137,7 +161,7 @@ class CompactNetwork(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         check_input(input, self.widths[0])
-        activities = [input]
+        activities = [input if self._read is None else input.index_select(-1, self._read)]
         for blocks in self._block_names[:-1]:
             activities.append(self.activation(self._gather(blocks, activities)))
         return self._gather(self._block_names[-1], activities)
@@ -151,15 +175,21 @@ class CompactNetwork(nn.Module):
         return total
 
     @property
+    def inputs_read(self) -> int:
+        return self.widths[0] if self.reads is None else len(self.reads)
+
+    @property
     def size(self) -> Size:
         parameters = sum(p.numel() for p in self.parameters())
-        macs = sum(self.widths[t] * self.widths[s] for t, s in self.connections)
+        sizes = (self.inputs_read, *self.widths[1:])
+        macs = sum(sizes[t] * sizes[s] for t, s in self.connections)
         return Size(self.widths, parameters, macs)
 
     @property
     def architecture(self) -> str:
         """The layers and their skip connections in words, "64 → 14 → 10, skip 64 → 10"."""
-        consecutive = " → ".join(map(str, self.widths))
+        read = "" if self.reads is None else f"{self.inputs_read} of "
+        consecutive = read + " → ".join(map(str, self.widths))
         skips = [pair for pair in self.connections if pair[1] < pair[0] - 1]
         layers = range(1, len(self.widths))
         missing = [(k, k - 1) for k in layers if (k, k - 1) not in self.connections]
@@ -170,8 +200,9 @@ class CompactNetwork(nn.Module):
 
     def _in_words(self, pairs: list[tuple[int, int]]) -> str:
         """Connections by their widths, and by their layers where that is not clear."""
-        words = [f"{self.widths[source]} → {self.widths[target]}" for target, source in pairs]
-        if len(set(words)) == len(words) and len(set(self.widths)) == len(self.widths):
+        sizes = (self.inputs_read, *self.widths[1:])
+        words = [f"{sizes[source]} → {sizes[target]}" for target, source in pairs]
+        if len(set(words)) == len(words) and len(set(sizes)) == len(sizes):
             return ", ".join(words)
         if len(self.widths) == 3:
             return ", ".join(words)
@@ -188,6 +219,20 @@ class CompactNetwork(nn.Module):
 
     def __repr__(self) -> str:
         return f"CompactNetwork({self.describe()})"
+
+
+def _checked_reads(reads: Sequence[int], inputs: int) -> tuple[int, ...]:
+    indices = tuple(operator.index(index) for index in reads)
+    if (
+        not indices
+        or list(indices) != sorted(set(indices))
+        or not 0 <= indices[0] <= indices[-1] < inputs
+    ):
+        raise ValueError(
+            f"Expected reads to be ascending indices of {inputs} inputs, at least one. "
+            f"Got {list(reads)!r}."
+        )
+    return indices
 
 
 def _checked_size(size: Sequence) -> Size:

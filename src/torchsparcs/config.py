@@ -12,6 +12,7 @@ from torchsparcs.tasks import LossFunction, resolve_task
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "cosine": lambda progress: (1 + math.cos(math.pi * progress)) / 2,
+    "warm_cosine": lambda progress: min(1.0, 0.05 + progress / 0.1) * SCHEDULES["cosine"](progress),
     "constant": lambda progress: 1.0,
 }
 AMP_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -23,7 +24,8 @@ class TrainConfig:
 
     Attributes:
         task: a name from ``TASKS`` (regression, binary, multiclass), or a loss(output, target).
-        schedule: of every learning rate, ``cosine`` (down to zero) or ``constant``.
+        schedule: of every learning rate, ``cosine`` (down to zero), ``warm_cosine`` (the same
+            after a rise over the first tenth, for networks already trained) or ``constant``.
         eigenvalue_lr_scale: how much faster the hidden eigenvalues learn than the rest.
         transfer_weight_decay: decoupled decay of the transfers alone.
         weight_decay: decoupled decay of the parameters outside spectral networks.
@@ -31,6 +33,7 @@ class TrainConfig:
             a population, one for each member.
         penalty_warmup: share of the training over which ρ rises linearly from zero.
         proximal: take the proximal step (exact zeros); otherwise add the penalty to the loss.
+        input_dropout: share of the inputs that is set to zero, their mean, at random in each step.
         patience: stop after that many epochs without a lower validation loss, and go back to the
             weights of the best one.
         amp: ``bfloat16`` or ``float16`` for automatic mixed precision.
@@ -54,6 +57,7 @@ class TrainConfig:
     penalty_weight: float | tuple[float, ...] = 1e-4
     penalty_warmup: float = 0.0
     proximal: bool = True
+    input_dropout: float = 0.0
     patience: int | None = None
     amp: str | None = None
     compile: bool = False
@@ -80,6 +84,7 @@ class TrainConfig:
             "weight_decay",
             "penalty_weight",
             "penalty_warmup",
+            "input_dropout",
             "member_lr_scales",
         )
         if not isinstance(self.seed, int):
@@ -88,10 +93,11 @@ class TrainConfig:
             raise ValueError(
                 "Expected capture without float16, whose loss scaling varies. Got both."
             )
-        if self.penalty_warmup > 1:
-            raise ValueError(
-                f"Expected penalty_warmup to be between 0 and 1. Got {self.penalty_warmup!r}."
-            )
+        for name in ("penalty_warmup", "input_dropout"):
+            if getattr(self, name) > 1:
+                raise ValueError(
+                    f"Expected {name} to be between 0 and 1. Got {getattr(self, name)!r}."
+                )
 
 
 def check_counts(config: Any, *names: str) -> None:

@@ -1,7 +1,7 @@
 """Data as networks eat it: pairs in memory, or batches to go through."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -35,11 +35,13 @@ class MemberData:
     Shape:
         - inputs (rows, N₀), or (members, rows, N₀) for a population
         - targets (rows, ...), or (members, rows, ...)
+        - weights (rows,), or (members, rows): how much each row counts, with mean one
     """
 
     inputs: Tensor
     targets: Tensor
     members: int | None = None
+    weights: Tensor | None = None
 
     @classmethod
     def of(cls, data: Pair, members: int | None = None, like: Tensor | None = None) -> "MemberData":
@@ -74,15 +76,32 @@ class MemberData:
     def own_targets(self) -> bool:
         return self.targets.shape[:2] == (self.members, self.rows)
 
+    def weighted(self, weights: Any) -> "MemberData":
+        """The same data with ``weights`` of the rows, scaled to mean one for each member."""
+        given = torch.as_tensor(weights).to(self.inputs.device, torch.float32)
+        shapes = [(self.rows,)] + [(self.members, self.rows)] * (self.members is not None)
+        if tuple(given.shape) not in shapes:
+            expected = " or ".join(map(str, shapes))
+            raise ValueError(f"Expected weights of shape {expected}. Got {tuple(given.shape)}.")
+        if not (torch.isfinite(given).all() and (given >= 0).all() and given.any(dim=-1).all()):
+            raise ValueError("Expected finite weights >= 0, not all of them zero.")
+        return replace(self, weights=given / given.mean(dim=-1, keepdim=True))
+
     def batch(self, rows: Tensor) -> Pair:
         inputs = self.inputs[:, rows] if self.own_inputs else self.inputs[rows]
         targets = self.targets[:, rows] if self.own_targets else self.targets[rows]
         return inputs, targets
 
+    def weighted_batch(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Inputs and targets, and the weights of the rows where they have any."""
+        weights = () if self.weights is None else (self.weights[..., rows],)
+        return (*self.batch(rows), *weights)
+
     def fingerprint(self) -> list[Any]:
         """Tells one data set from another, cheaply."""
-        sums = [part.sum(dtype=torch.float64).item() for part in (self.inputs, self.targets)]
-        return [list(self.inputs.shape), list(self.targets.shape), *sums]
+        parts = [part for part in (self.inputs, self.targets, self.weights) if part is not None]
+        shapes = [list(part.shape) for part in parts]
+        return [*shapes, *(part.sum(dtype=torch.float64).item() for part in parts)]
 
 
 def batches_of(

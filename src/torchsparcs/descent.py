@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from torchsparcs.capture import CapturedStep
 from torchsparcs.config import AMP_DTYPES, SCHEDULES, TrainConfig
@@ -31,7 +32,7 @@ class Descent:
         if config.capture and self.device.type != "cuda":
             raise ValueError("Expected a module on a GPU to capture its step. Got one on the CPU.")
 
-        self.loss = resolve_task(config.task).loss
+        self.task = resolve_task(config.task)
         self.forward = torch.compile(module) if config.compile else module
         self.optimizer = torch.optim.AdamW(
             self._groups(), weight_decay=config.weight_decay, capturable=config.capture
@@ -48,18 +49,19 @@ class Descent:
         self.eager_steps = 0
         self._place_learning_rates()
 
-    def step(self, x: Tensor, y: Tensor, progress: float) -> Tensor:
+    def step(self, batch: tuple[Tensor, ...], progress: float) -> Tensor:
         """Train on one batch at ``progress``, 0 to 1, of the whole; returns the loss, detached.
 
-        On a CPU a step whose loss is not finite is not taken.
+        A batch is inputs, targets and, where rows count differently, their weights. On a CPU a
+        step whose loss is not finite is not taken.
         """
         self._set_pace(progress)
         if self.config.capture and self.replay is None and self.eager_steps >= CAPTURE_AFTER:
-            self.replay = CapturedStep(self._descend, x, y)
-        if self.replay is not None and self.replay.fits(x, y):
-            return self.replay(x, y)
+            self.replay = CapturedStep(self._descend, *batch)
+        if self.replay is not None and self.replay.fits(*batch):
+            return self.replay(*batch)
         self.eager_steps += 1
-        return self._descend(x, y)
+        return self._descend(*batch)
 
     def state_dict(self) -> dict[str, Any]:
         return {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
@@ -104,11 +106,13 @@ class Descent:
         if self.config.penalty_warmup > 0:
             self.warmth.fill_(min(1.0, progress / self.config.penalty_warmup))
 
-    def _descend(self, x: Tensor, y: Tensor) -> Tensor:
+    def _descend(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         config = self.config
         self.optimizer.zero_grad(set_to_none=True)
+        if config.input_dropout:
+            x = F.dropout(x, config.input_dropout)
         with self._autocast():
-            loss = self._losses(self.forward(x), y)
+            loss = self._losses(self.forward(x), y, weights)
         if self.device.type == "cpu" and not torch.isfinite(loss).any():
             return loss.detach()
         total = loss.sum()
@@ -131,11 +135,14 @@ class Descent:
             )
         return loss.detach()
 
-    def _losses(self, output: Tensor, target: Tensor) -> Tensor:
+    def _losses(self, output: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:
         """A scalar, or one loss for each member, (members,)."""
-        if self.members is None:
-            return self.loss(output, target)
-        return torch.vmap(self.loss, in_dims=(0, 0 if self.own_targets else None))(output, target)
+        loss = self.task.loss if weights is None else self.task.losses
+        assert loss is not None
+        if self.members is not None:
+            loss = torch.vmap(loss, in_dims=(0, 0 if self.own_targets else None))
+        losses = loss(output, target)
+        return losses if weights is None else (losses * weights).mean(dim=-1)
 
     def _autocast(self) -> contextlib.AbstractContextManager:
         if self.config.amp is None:

@@ -209,10 +209,19 @@ def connected_blocks(direct: DirectSpace) -> dict[tuple[int, int], Tensor]:
     return {pair: block for pair, block in blocks.items() if block.any()}
 
 
+def is_read(direct: DirectSpace) -> Tensor:
+    """Which inputs any neuron or output hears, (I,) bool."""
+    return (direct.weights[:, : direct.inputs] != 0).any(dim=0)
+
+
 def parameter_count(direct: DirectSpace) -> int:
-    """Weights of the connected blocks, and a bias for each layer that has one."""
+    """Weights of the connected blocks from what is read, a bias for each layer that has one."""
     biases = [direct.bias[rows] for rows in layer_slices(direct)[0]]
-    weights = sum(block.numel() for block in connected_blocks(direct).values())
+    read = int(is_read(direct).sum())
+    weights = sum(
+        len(block) * (read if source == 0 else block.shape[1])
+        for (_, source), block in connected_blocks(direct).items()
+    )
     return weights + sum(bias.numel() for bias in biases if bias.any())
 
 

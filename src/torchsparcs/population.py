@@ -9,7 +9,13 @@ from torch import Tensor, nn
 from torchsparcs.network import SpectralModule, SpectralNetwork
 
 
-class Population(SpectralModule):
+class HasMembers:
+    """Marks a module that is many networks: its output is (members, batch, ...)."""
+
+    members: int
+
+
+class Population(SpectralModule, HasMembers):
     """``len(seeds)`` spectral networks of the same widths, each started from its own seed.
 
     Member i is the network ``SpectralNetwork(widths)`` whose parameters were reset with a
@@ -55,12 +61,8 @@ class Population(SpectralModule):
             "update": update,
         }
         super().__init__(widths, members=(len(seeds),), device=device, dtype=dtype, **options)
-        self.options, self.seeds = options, tuple(seeds)
+        self.options, self.seeds, self.members = options, tuple(seeds), len(seeds)
         self.reset_parameters()
-
-    @property
-    def members(self) -> int:
-        return len(self.seeds)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -107,6 +109,6 @@ class Population(SpectralModule):
 
 
 def members_of(module: nn.Module) -> int | None:
-    """How many members the population inside ``module`` has; None where there is none."""
+    """How many networks the population inside ``module`` has; None where there is none."""
     parts = module.modules()
-    return next((part.members for part in parts if isinstance(part, Population)), None)
+    return next((part.members for part in parts if isinstance(part, HasMembers)), None)

@@ -48,6 +48,11 @@ def training_progress(epochs: int, done: int, enabled: bool) -> Iterator[Callabl
         yield show
 
 
+def stage(text: str, enabled: bool) -> contextlib.AbstractContextManager:
+    """A line for a stage of long work, on a terminal; gone when the stage is done."""
+    return Status(text) if enabled else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def cutting_progress(enabled: bool) -> Iterator[Callable[[str], None]]:
     """A line that says what is being tried, on a terminal; gone when the work is done."""

@@ -6,7 +6,7 @@ left, in closed form, so duplicates and linear combinations cost nothing to remo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,18 +18,16 @@ from torchsparcs.direct import (
     DirectSpace,
     activities,
     connected_blocks,
-    keep_neurons,
     layer_slices,
     parameter_count,
     reoriented,
     simplified,
 )
+from torchsparcs.elimination import damped, eliminated, from_biased, is_refittable, with_bias
 from torchsparcs.progress import cutting_progress
 from torchsparcs.tasks import LossFunction, check_data, evaluate, predict, resolve_task
 from torchsparcs.training import NonFiniteLossError, train
 
-RIDGE = 1e-8  # relative to the mean square of each source
-WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as they are
 SHARE_PER_ROUND = 0.1  # of the neurons, cut before the Gram matrix is formed anew
 
 
@@ -186,108 +184,25 @@ class _Refining:
         return direct
 
 
-def eliminated(direct: DirectSpace, inputs: Tensor, count: int) -> DirectSpace:
-    """Without the ``count`` neurons that cost least, their listeners refitted.
-
-    A layer i hears sources with Gram matrix G. If source q is taken away and the weights W_i are
-    refitted by least squares, W_i ← W_i − W_iq P_q / P_qq with P = G⁻¹, and the squared error of
-    i grows by W_iq² / P_qq. The cost of q is the sum over its listeners, each weighted by how
-    strongly the output feels it.
-    """
-    sources, slopes = activities(direct, inputs)
-    refits = _refits(direct, sources)
-    weights = _with_bias(direct)
-    first = weights.shape[1] - direct.hidden
-    alive = torch.ones(direct.hidden, dtype=torch.bool, device=weights.device)
-    for _ in range(min(count, direct.hidden)):
-        gain = _gain(direct, weights[:, first:], slopes)
-        cost = torch.zeros(direct.hidden, dtype=weights.dtype, device=weights.device)
-        for rows, inverse in refits:
-            certainty = inverse.diagonal()[first:]
-            felt = gain[rows] @ weights[rows, first:].square()
-            cost += torch.where(certainty > 0, felt / certainty.clamp_min(1e-300), felt)
-        neuron = int(torch.where(alive, cost, torch.inf).argmin())
-        alive[neuron] = False
-        column = first + neuron
-        for rows, inverse in refits:
-            if inverse[column, column] > 0:
-                step = inverse[column] / inverse[column, column]
-                weights[rows] -= torch.outer(weights[rows, column], step)
-                inverse -= torch.outer(inverse[:, column], step)
-                inverse[column] = inverse[:, column] = 0
-            weights[rows, column] = 0
-    return keep_neurons(_from_biased(direct, weights), alive)
-
-
 def cut_block(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> DirectSpace:
     """Without the block (target, source), its signal refitted into the target's other sources."""
     rows, columns = layer_slices(direct)
     mine, cut = rows[target - 1], columns[source]
     sources, _ = activities(direct, inputs)
-    weights = _with_bias(direct)
+    weights = with_bias(direct)
     shift = weights.shape[1] - direct.weights.shape[1]  # the bias column stands after the inputs
     cut = cut if source == 0 else slice(cut.start + shift, cut.stop + shift)
     signal = sources[:, cut] @ weights[mine, cut].T
     weights[mine, cut] = 0
-    kept = _heard(weights[mine], direct.inputs)
+    kept = is_refittable(weights[mine], direct.inputs)
     others = sources[:, kept]
-    gram = _damped(others.T @ others / len(others))
+    gram = damped(others.T @ others / len(others))
     row_index = torch.arange(mine.start, mine.stop, device=weights.device)
     column_index = kept.nonzero().squeeze(1)
     weights[row_index[:, None], column_index] += torch.linalg.solve(
         gram, others.T @ signal / len(others)
     ).T
-    return _from_biased(direct, weights)
-
-
-def _refits(direct: DirectSpace, sources: Tensor) -> list[tuple[slice, Tensor]]:
-    """For each layer: its rows, and the inverse Gram matrix of the sources connected to it."""
-    weights = _with_bias(direct)
-    free = slice(direct.inputs if direct.inputs > WIDEST_REFIT else 0, weights.shape[1])
-    gram = torch.zeros(weights.shape[1], weights.shape[1]).to(weights)
-    gram[free, free] = _damped(sources[:, free].T @ sources[:, free] / len(sources))
-    refits = []
-    for rows in layer_slices(direct)[0]:
-        heard = _heard(weights[rows], direct.inputs).nonzero().squeeze(1)
-        inverse = torch.zeros_like(gram)
-        inverse[heard[:, None], heard] = torch.linalg.inv(gram[heard[:, None], heard])
-        refits.append((rows, inverse))
-    return refits
-
-
-def _heard(weights: Tensor, inputs: int) -> Tensor:
-    """The sources a layer hears and whose weights may be refitted, a mask."""
-    heard = (weights != 0).any(dim=0)
-    if inputs > WIDEST_REFIT:
-        heard[:inputs] = False
-    return heard
-
-
-def _damped(gram: Tensor) -> Tensor:
-    damped = gram.clone()
-    damped.diagonal().mul_(1 + RIDGE).add_(1e-12)
-    return damped
-
-
-def _gain(direct: DirectSpace, outgoing: Tensor, slopes: Tensor) -> Tensor:
-    """How the squared output error grows with a squared error in each row's signal, (H + O,)."""
-    gain = torch.ones(len(outgoing), dtype=outgoing.dtype, device=outgoing.device)
-    for rows in reversed(layer_slices(direct)[0][:-1]):
-        felt = gain[rows.stop :] @ outgoing[rows.stop :, rows].square()
-        gain[rows] = slopes[rows] * felt
-    return gain
-
-
-def _with_bias(direct: DirectSpace) -> Tensor:
-    """The weights with the bias as the column of a constant source after the inputs."""
-    left, right = direct.weights[:, : direct.inputs], direct.outgoing
-    return torch.cat([left, direct.bias[:, None], right], dim=1)
-
-
-def _from_biased(direct: DirectSpace, weights: Tensor) -> DirectSpace:
-    n = direct.inputs
-    joined = torch.cat([weights[:, :n], weights[:, n + 1 :]], dim=1)
-    return replace(direct, weights=joined, bias=weights[:, n].clone())
+    return from_biased(direct, weights)
 
 
 def _some_inputs(data: Data, config: RefineConfig) -> Tensor:

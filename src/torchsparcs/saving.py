@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[type[SpectralNetwork | CompactNetwork], tuple[str, ...]]]
         SpectralNetwork,
         ("widths", "bias", "train_input_eigenvalues", "update"),
     ),
-    "CompactNetwork": (CompactNetwork, ("widths", "connections", "biased", "maximal")),
+    "CompactNetwork": (CompactNetwork, ("widths", "connections", "reads", "biased", "maximal")),
 }
 
 

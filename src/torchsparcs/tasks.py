@@ -15,17 +15,33 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class Task(NamedTuple):
-    """One row of :data:`TASKS`. Shapes: output (n, k); target (n, k), or (n,) where k = 1.
+    """What is to be minimised and what is read. Shapes: output (n, k); target (n, k), or (n,).
 
     Attributes:
         loss: of (output, target), a mean over the batch.
         score: of (output, target), taken once over all the data; the larger the better.
         check: of (target, outputs), raises ValueError for targets the task cannot have.
+        losses, scores: of (output, target), (n,) each, with ``loss`` and ``score`` as their means;
+            None where only a mean is known.
     """
 
     loss: LossFunction
-    score: Callable[[Tensor, Tensor], Tensor]
+    score: LossFunction
     check: Callable[[Tensor, int], None]
+    losses: LossFunction | None = None
+    scores: LossFunction | None = None
+
+
+def _task_of_rows(
+    losses: LossFunction, scores: LossFunction, check: Callable[[Tensor, int], None]
+) -> Task:
+    return Task(
+        loss=lambda output, target: losses(output, target).mean(),
+        score=lambda output, target: scores(output, target).mean(),
+        check=check,
+        losses=losses,
+        scores=scores,
+    )
 
 
 def _aligned(output: Tensor, target: Tensor) -> Tensor:
@@ -38,37 +54,41 @@ def _aligned(output: Tensor, target: Tensor) -> Tensor:
     return target.reshape(output.shape).to(output.dtype)
 
 
-def _mean_squared_error(output: Tensor, target: Tensor) -> Tensor:
-    return F.mse_loss(output, _aligned(output, target))
+def _squared_errors(output: Tensor, target: Tensor) -> Tensor:
+    return (output - _aligned(output, target)).square().mean(dim=-1)
 
 
-def _binary_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
-    return F.binary_cross_entropy_with_logits(output, _aligned(output, target))
+def _binary_cross_entropies(output: Tensor, target: Tensor) -> Tensor:
+    losses = F.binary_cross_entropy_with_logits(output, _aligned(output, target), reduction="none")
+    return losses.mean(dim=-1)
 
 
-def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
+def _cross_entropies(output: Tensor, target: Tensor) -> Tensor:
     if target.shape != output.shape[:1] or target.is_floating_point():
         raise ValueError(
             f"Expected {len(output)} integers as class labels. "
             f"Got shape {tuple(target.shape)} of {target.dtype}."
         )
-    return F.cross_entropy(output, target.long())
+    return F.cross_entropy(output, target.long(), reduction="none")
 
 
-def _r2_score(output: Tensor, target: Tensor) -> Tensor:
-    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², the mean over the outputs that vary; NaN where none does."""
+def _r2_scores(output: Tensor, target: Tensor) -> Tensor:
+    """1 − (y − ŷ)² / Var y, the mean over the outputs that vary; NaN where none does.
+
+    Its mean over the rows is R².
+    """
     target = _aligned(output, target)
-    residual = (target - output).square().sum(dim=0)
-    spread = (target - target.mean(dim=0)).square().sum(dim=0)
-    return (1 - residual / spread)[spread > 0].mean()
+    spread = (target - target.mean(dim=0)).square().mean(dim=0)
+    varying = spread > 0
+    return (1 - (target - output).square() / spread)[:, varying].mean(dim=-1)
 
 
-def _binary_accuracy(output: Tensor, target: Tensor) -> Tensor:
-    return ((output > 0) == (_aligned(output, target) > 0.5)).float().mean()
+def _hits_of_labels(output: Tensor, target: Tensor) -> Tensor:
+    return ((output > 0) == (_aligned(output, target) > 0.5)).float().mean(dim=-1)
 
 
-def _class_accuracy(output: Tensor, target: Tensor) -> Tensor:
-    return (output.argmax(dim=-1) == target).float().mean()
+def _hits_of_classes(output: Tensor, target: Tensor) -> Tensor:
+    return (output.argmax(dim=-1) == target).float()
 
 
 def _check_numbers(target: Tensor, outputs: int) -> None:
@@ -98,10 +118,10 @@ def _check_classes(target: Tensor, outputs: int) -> None:
 
 TASKS: dict[str, Task] = {
     # one output or many; the score is R²
-    "regression": Task(_mean_squared_error, _r2_score, _check_numbers),
+    "regression": _task_of_rows(_squared_errors, _r2_scores, _check_numbers),
     # one logit, or independent labels; the score is accuracy
-    "binary": Task(_binary_cross_entropy, _binary_accuracy, _check_probabilities),
-    "multiclass": Task(_cross_entropy, _class_accuracy, _check_classes),
+    "binary": _task_of_rows(_binary_cross_entropies, _hits_of_labels, _check_probabilities),
+    "multiclass": _task_of_rows(_cross_entropies, _hits_of_classes, _check_classes),
 }
 
 

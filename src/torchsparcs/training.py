@@ -31,6 +31,7 @@ def train(
     config: TrainConfig | None = None,
     *,
     validation: Data | None = None,
+    weights: Tensor | None = None,
     checkpoint: str | Path | None = None,
     resume: bool | Literal["auto"] = False,
     progress: bool = True,
@@ -52,6 +53,8 @@ def train(
         data: (inputs, targets) in memory, shuffled and batched on the module's device, or any
             iterable of such batches that can be gone through once per epoch (a ``DataLoader``).
         validation: data of either form, for the history and for early stopping.
+        weights: how much each row of data in memory counts, (rows,), or for a population (members,
+            rows); a row of weight zero is not there for that member.
         checkpoint: a file that holds the state after the last whole epoch, or where Ctrl-C
             stopped. The same call with ``resume=True`` goes on from there and ends with the same
             weights, bit for bit, as a run that was never interrupted.
@@ -72,7 +75,7 @@ def train(
             f"Expected no checkpoint at {path}. Got one: pass resume=True to go on from it, or "
             "remove it to start anew."
         )
-    run = _Run(module, data, config, validation, path)
+    run = _Run(module, data, config, validation, weights, path)
     devices = [run.device] if run.device.type == "cuda" else []
     with torch.random.fork_rng(devices), restored_mode(module), interruption() as interrupted:
         torch.default_generator.manual_seed(config.seed)
@@ -94,17 +97,20 @@ class _Run:
         data: Data,
         config: TrainConfig,
         validation: Data | None,
+        weights: Tensor | None,
         checkpoint: Path | None,
     ):
         self.module, self.config, self.checkpoint = module, config, checkpoint
         self.validation = validation
         self.members = members_of(module)
-        self._check(data)
+        self._check(data, weights)
         parameter = next(module.parameters())
         self.device = parameter.device
         self.data: MemberData | Iterable[Pair]
         if is_pair(data):
             self.data = MemberData.of(data, self.members, parameter)
+            if weights is not None:
+                self.data = self.data.weighted(weights)
             self.steps_per_epoch = math.ceil(self.data.rows / config.batch_size)
         else:
             self.data = data  # type: ignore[assignment]
@@ -123,8 +129,13 @@ class _Run:
         self.epoch_start = self._generator_states()
         self.clock = time.perf_counter()
 
-    def _check(self, data: Data) -> None:
+    def _check(self, data: Data, weights: Tensor | None) -> None:
         config, module = self.config, self.module
+        if weights is not None and (callable(config.task) or not is_pair(data)):
+            raise ValueError(
+                "Expected data in memory and a task by its name where rows have weights. Got "
+                f"{type(data).__name__} and {config.task!r}."
+            )
         if config.patience is not None and self.validation is None:
             raise ValueError("Expected validation data for early stopping (patience). Got none.")
         if config.patience is not None and self.members is not None:
@@ -142,8 +153,8 @@ class _Run:
             self._save()
         while self.epoch < self.config.epochs and not self.history.stopped_early:
             self.module.train()
-            for x, y in self._remaining_batches():
-                self._take_step(x, y)
+            for batch in self._remaining_batches():
+                self._take_step(batch)
                 if interrupted():
                     self._stop_for_the_user()
             self._close_epoch()
@@ -158,7 +169,7 @@ class _Run:
         if self.checkpoint is not None:
             save_checkpoint(self.checkpoint, self.state())
 
-    def _remaining_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def _remaining_batches(self) -> Iterator[tuple[Tensor, ...]]:
         """The rest of the running epoch; batches before ``self.step`` are drawn and passed over."""
         noise = self._generator_states()
         if self.step == 0:
@@ -169,23 +180,22 @@ class _Run:
             next(batches)
         if self.step:
             self._set_generator_states(noise)
-        parameter = next(self.module.parameters())
-        for batch in batches:
-            yield placed(batch, parameter)
+        yield from batches
 
-    def _batches(self) -> Iterable[tuple[Tensor, Tensor]]:
+    def _batches(self) -> Iterable[tuple[Tensor, ...]]:
         if not isinstance(self.data, MemberData):
-            return self.data
+            parameter = next(self.module.parameters())
+            return (placed(batch, parameter) for batch in self.data)
         order = torch.randperm(self.data.rows, generator=self.shuffler).to(self.device)
-        return map(self.data.batch, order.split(self.config.batch_size))
+        return map(self.data.weighted_batch, order.split(self.config.batch_size))
 
-    def _take_step(self, x: Tensor, y: Tensor) -> None:
+    def _take_step(self, batch: tuple[Tensor, ...]) -> None:
         share = self.step / self.steps_per_epoch if self.steps_per_epoch else 0.0
-        loss = self.descent.step(x, y, (self.epoch + share) / self.config.epochs)
+        loss = self.descent.step(batch, (self.epoch + share) / self.config.epochs)
         if self.device.type == "cpu":
             self._check_losses([loss], self.step)
         self.losses.append(loss)
-        self.last_batch = [(x, y)]
+        self.last_batch = [(batch[0], batch[1])]
         self.step += 1
 
     def _check_losses(self, losses: list[Tensor], first: int) -> None:

@@ -1,0 +1,301 @@
+"""Data sets by file or by name, as a table of inputs and a target.
+
+pandas, and for the built-in sets scikit-learn, are loaded when they are used.
+"""
+
+import csv
+import difflib
+import gzip
+import importlib
+import io
+import warnings
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from torchsparcs.tables import check_names, number, quoted
+
+SEPARATORS = ",;\t|"
+TARGETS = ("target", "label", "class", "y")
+FOREIGN = {b"PAR1": "parquet", b"PK\x03\x04": "a zip archive", b"\x1f\x8b": "gzip"}
+# scikit-learn's own data sets; the target of each is the column "target".
+BUILT_IN = {
+    "digits": "load_digits",
+    "iris": "load_iris",
+    "wine": "load_wine",
+    "breast_cancer": "load_breast_cancer",
+    "diabetes": "load_diabetes",
+}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A table with a target.
+
+    Attributes:
+        name: of the built-in set, or of the file without its ending.
+        X: DataFrame (rows, columns) without the target.
+        y: Series (rows,), or DataFrame (rows, targets) where ``target`` is a list.
+        target: the name or names of the target.
+    """
+
+    name: str
+    X: Any
+    y: Any
+    target: str | list[str]
+
+
+def load_dataset(source: str | Path, target: str | list[str] | None = None) -> Dataset:
+    """The data in a file, or those of a name in :data:`BUILT_IN`.
+
+    Files end in .csv or .tsv (separated by comma, semicolon, tab or bar; also .gz), .parquet or
+    .npz (arrays X and y, or one array for each column). The target is a column, or a list of them;
+    without one it is the column called target, label, class or y.
+
+    >>> iris = load_dataset("iris")
+    >>> iris.X.shape, iris.target, sorted(set(iris.y))
+    ((150, 4), 'target', ['setosa', 'versicolor', 'virginica'])
+    """
+    if str(source) in BUILT_IN:
+        name, table = str(source), _built_in(str(source))
+    else:
+        path = Path(source)
+        if not path.exists() and str(source) == path.stem:
+            raise ValueError(
+                f"Expected a file or a data set among {', '.join(BUILT_IN)}. Got {str(source)!r}."
+            )
+        name, table = path.name.removesuffix(_ending(path)), read_table(path)
+    columns = [str(column) for column in table.columns]
+    if target is None:
+        target = _default_target(columns, is_npz=str(source).lower().endswith(".npz"))
+    wanted = [target] if isinstance(target, str) else list(target)
+    _check_target(wanted, columns)
+    table.columns = columns
+    return Dataset(name, table.drop(columns=wanted), table[target], target)
+
+
+def read_table(path: str | Path) -> Any:
+    """The DataFrame in a file of any ending that :func:`load_dataset` knows; a target may lack."""
+    path = Path(path)
+    ending = _ending(path).lower()
+    if not path.exists():
+        raise FileNotFoundError(f"Expected a data file. There is none at {path}.")
+    if not path.is_file():
+        raise ValueError(f"Expected a data file. {path} is a folder.")
+    if path.stat().st_size == 0:
+        raise ValueError(f"Expected a table with a header. {path} is empty.")
+    table = READERS[ending](path)
+    check_names([str(column) for column in table.columns])
+    if len(table) == 0:
+        raise ValueError(f"Expected rows below the header. {path} has none.")
+    return table
+
+
+def _ending(path: Path) -> str:
+    ending = next((ending for ending in READERS if path.name.lower().endswith(ending)), None)
+    if ending is None:
+        raise ValueError(f"Expected a file that ends in {', '.join(READERS)}. Got {str(path)!r}.")
+    return path.name[-len(ending) :]
+
+
+def _read_text(path: Path) -> Any:
+    pandas = _imported("pandas", "pandas")
+    content = _content(path)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"Expected text in UTF-8. {path} has another byte at position {error.start}: save it "
+            "as UTF-8 first."
+        ) from error
+    if not text.strip():
+        raise ValueError(f"Expected a table with a header. {path} is empty.")
+    separator, header = _header(text, path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            table = pandas.read_csv(
+                io.StringIO(text),
+                sep=separator,
+                index_col=False,
+                low_memory=False,
+                skipinitialspace=True,
+            )
+    except pandas.errors.ParserWarning as error:
+        raise ValueError(
+            f"Expected {len(header)} fields in a row, as in the header. {path} has more."
+        ) from error
+    except pandas.errors.ParserError as error:
+        reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
+        raise ValueError(
+            f"Expected as many fields in each row as in the header. {path}: {reason}."
+        ) from error
+    return _without_row_numbers(table, header, path)
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a text file, unpacked, of which none say that it is something else."""
+    content = path.read_bytes()
+    if path.suffix.lower() == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"Expected a whole gzip file. {path} is not: {error}.") from error
+    for start, kind in FOREIGN.items():
+        if content.startswith(start):
+            raise ValueError(f"Expected text. {path} is {kind}: give it the ending of what it is.")
+    if b"\0" in content:
+        raise ValueError(
+            f"Expected text in UTF-8. {path} is binary, or in UTF-16: save it as UTF-8 first."
+        )
+    return content
+
+
+def _outside_quotes(line: str) -> str:
+    return "".join(line.split('"')[::2])
+
+
+def _header(text: str, path: Path) -> tuple[str, list[str]]:
+    """The separator, which is the most frequent in the first line, and the names there."""
+    first = next(line for line in io.StringIO(text, newline=None) if line.strip())
+    separator = max(SEPARATORS, key=_outside_quotes(first).count)
+    lines = csv.reader(
+        io.StringIO(text.lstrip(), newline=None), delimiter=separator, skipinitialspace=True
+    )
+    header = next(lines)
+    check_names([name for name in header if name])
+    values = [name for name in header if "." in name and number(name) is not None]
+    if values:
+        raise ValueError(
+            f"Expected names in the first line. {path} has numbers there, {quoted(values, 3)}: "
+            "add a line with the names of the columns."
+        )
+    return separator, header
+
+
+def _without_row_numbers(table: Any, header: list[str], path: Path) -> Any:
+    """``table`` less its first column where that has no name and counts the rows."""
+    if header[0] or len(header) == 1 or not len(table):
+        return table
+    first = table.iloc[:, 0]
+    if first.dtype.kind != "i" or not (first - first.iloc[0] == np.arange(len(table))).all():
+        return table
+    warnings.warn(
+        f"The first column of {path} has no name and counts the rows: it is left out.",
+        UserWarning,
+        stacklevel=5,
+    )
+    return table.iloc[:, 1:]
+
+
+def _read_parquet(path: Path) -> Any:
+    pandas = _imported("pandas", "pandas")
+    _imported("pyarrow", "'torchsparcs[parquet]'")
+    with path.open("rb") as file:
+        if file.read(4) != b"PAR1":
+            raise ValueError(f"Expected a parquet file. {path} is something else.")
+    try:
+        return pandas.read_parquet(path, engine="pyarrow")
+    except Exception as error:  # of Arrow and the system, of many kinds
+        raise ValueError(
+            f"Expected a whole parquet file. {path} cannot be read: {_first_line(error)}"
+        ) from error
+
+
+def _read_npz(path: Path) -> Any:
+    pandas = _imported("pandas", "pandas")
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except Exception as error:  # of zip, zlib and NumPy, of many kinds
+        raise ValueError(
+            f"Expected a whole .npz file of plain arrays. {path} cannot be read: "
+            f"{_first_line(error)}"
+        ) from error
+    shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+    key = next((key for key in ("X", "x") if key in arrays and arrays[key].ndim > 1), None)
+    if key is not None:
+        X, y = arrays[key], arrays.get("y")
+        if X.ndim != 2 or (y is not None and (y.ndim not in (1, 2) or len(y) != len(X))):
+            raise ValueError(
+                f"Expected X of shape (rows, features), and y with as many rows. {path} has "
+                f"{shapes}."
+            )
+        parts = [pandas.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])]
+        if y is not None:
+            names = ["y"] if y.size == len(y) else [f"y{i}" for i in range(y.shape[1])]
+            parts.append(pandas.DataFrame(y.reshape(len(y), -1), columns=names))
+        return pandas.concat(parts, axis=1)
+    if (
+        len({array.shape for array in arrays.values()}) != 1
+        or next(iter(arrays.values())).ndim != 1
+    ):
+        raise ValueError(
+            "Expected arrays X (rows, features) and y, or columns of one length. "
+            f"{path} has {shapes or 'none'}."
+        )
+    return pandas.DataFrame(arrays)
+
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    ".csv": _read_text,
+    ".tsv": _read_text,
+    ".csv.gz": _read_text,
+    ".tsv.gz": _read_text,
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
+}
+
+
+def _built_in(name: str) -> Any:
+    datasets = _imported("sklearn.datasets", "scikit-learn")
+    _imported("pandas", "pandas")
+    bunch = getattr(datasets, BUILT_IN[name])(as_frame=True)
+    labels = np.asarray(bunch.get("target_names", ()))  # of digits they are numbers
+    target = labels[bunch.target] if labels.dtype.kind == "U" else bunch.target
+    return bunch.data.assign(target=target)
+
+
+def _default_target(columns: Sequence[str], is_npz: bool) -> str | list[str]:
+    found = [column for column in columns if column.lower() in TARGETS]
+    if len(found) == 1:
+        return found[0]
+    several = [column for column in columns if column.startswith("y") and column[1:].isdigit()]
+    if is_npz and several and not found:
+        return several
+    raise ValueError(
+        f"Expected a target: one column called {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, or the "
+        f"name of another. The columns are {quoted(columns)}."
+    )
+
+
+def _check_target(wanted: list[str], columns: list[str]) -> None:
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise ValueError(f"Expected different columns as targets. Got {wanted!r}.")
+    for name in wanted:
+        if name not in columns:
+            lowered = {column.lower(): column for column in columns}
+            close = difflib.get_close_matches(str(name).lower(), lowered, n=1)
+            hint = f" Did you mean {lowered[close[0]]!r}?" if close else ""
+            raise ValueError(
+                f"Expected a target among the columns {quoted(columns)}. Got {name!r}.{hint}"
+            )
+    if len(wanted) == len(columns):
+        raise ValueError(f"Expected columns besides the target. Got {quoted(columns)} only.")
+
+
+def _imported(module: str, package: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"Expected {module.split('.')[0]} to read this data. Install it: pip install {package}"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

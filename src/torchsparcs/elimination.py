@@ -1,0 +1,206 @@
+"""Taking sources away from a network in direct space, its listeners refitted by least squares.
+
+A layer i hears sources with Gram matrix G. If source q is taken away and the weights W_i are
+refitted, W_i ← W_i − W_iq P_q / P_qq with P = G⁻¹, and the squared error of i grows by
+W_iq² / P_qq. The cost of q is the sum over its listeners, each weighted by how strongly the output
+feels it. So duplicates and linear combinations of other sources cost nothing.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from torchsparcs.direct import DirectSpace, activities, keep_neurons, layer_slices, simplified
+
+RIDGE = 1e-8  # relative to the mean square of each source
+WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as they are
+BLOCKS_EVERY = 0.95  # whole blocks are looked at again when the size has fallen by this factor
+
+
+class Elimination:
+    """A network from which inputs, hidden neurons and blocks are taken one by one.
+
+    The activities are those of the network as it came; form a new one after many cuts.
+
+    Shape: sources are numbered I inputs, a constant, H hidden neurons (S = I + 1 + H in all);
+    listeners are numbered H hidden neurons, O outputs.
+    """
+
+    def __init__(self, direct: DirectSpace, inputs: Tensor):
+        self.direct = direct
+        self.sources, self.slopes = activities(direct, inputs)
+        self.weights = with_bias(direct)  # (H + O, S)
+        self.first = direct.inputs + 1  # hidden neuron
+        self.layers = layer_slices(direct)[0]  # rows of each layer, the outputs last
+        self.alive = torch.ones(direct.hidden, dtype=torch.bool, device=self.weights.device)
+        self.inverses = self._inverses()
+
+    def costs(self) -> Tensor:
+        """By how much the squared error of the output grows without each source, (S,)."""
+        gain = self._gain()
+        cost = torch.zeros_like(self.weights[0])
+        for rows, inverse in zip(self.layers, self.inverses, strict=True):
+            certainty = inverse.diagonal()
+            felt = gain[rows] @ self.weights[rows].square()
+            cost += torch.where(certainty > 0, felt / certainty.clamp_min(1e-300), felt)
+        return cost
+
+    def savings(self) -> Tensor:
+        """How many parameters go with each source, (S,): what hears it, and what it hears."""
+        saved = torch.zeros_like(self.weights[0])
+        for layer, rows in enumerate(self.layers):
+            heard = (self.weights[rows] != 0).any(dim=0)
+            saved += heard * self._living(rows)
+            if layer < len(self.layers) - 1:
+                saved[self.first + rows.start : self.first + rows.stop] += heard.sum()
+        return saved
+
+    @property
+    def parameters(self) -> int:
+        """Of the network that is left."""
+        heard = [int((self.weights[rows] != 0).any(dim=0).sum()) for rows in self.layers]
+        return sum(n * self._living(rows) for n, rows in zip(heard, self.layers, strict=True))
+
+    def remove(self, source: int) -> None:
+        for rows, inverse in zip(self.layers, self.inverses, strict=True):
+            certainty = inverse[source, source]
+            if certainty > 0:
+                step = inverse[source] / certainty
+                self.weights[rows] -= torch.outer(self.weights[rows, source], step)
+                inverse -= torch.outer(inverse[:, source], step)
+                inverse[source] = inverse[:, source] = 0
+            self.weights[rows, source] = 0
+        if source >= self.first:
+            self.weights[source - self.first] = 0
+            self.alive[source - self.first] = False
+
+    def cheapest_block(self) -> tuple[float, int, Tensor]:
+        """The block with the lowest cost for a parameter: that ratio, its layer, its sources.
+
+        Taking the sources q of a block from a layer costs W_q (P_qq)⁻¹ W_qᵀ for each of its rows.
+        A layer keeps at least one block.
+        """
+        gain, best = self._gain(), (torch.inf, -1, self.alive.new_empty(0).long())
+        starts = [self.first + rows.start for rows in self.layers]
+        levels = [slice(0, self.first - 1), *map(slice, starts, starts[1:])]
+        for layer, (rows, inverse) in enumerate(zip(self.layers, self.inverses, strict=True)):
+            heard = (self.weights[rows] != 0).any(dim=0)
+            blocks = [level for level in levels[: layer + 1] if heard[level].any()]
+            for level in blocks if len(blocks) > 1 else ():
+                sources = heard[level].nonzero().squeeze(1) + level.start
+                certainty = inverse[sources[:, None], sources]
+                if not (certainty.diagonal() > 0).all():
+                    continue
+                block = self.weights[rows][:, sources]
+                error = (torch.linalg.solve(certainty, block.T).T * block).sum(dim=1)
+                rate = (gain[rows] @ error).item() / (len(sources) * self._living(rows))
+                best = min(best, (rate, layer, sources), key=lambda found: found[0])
+        return best
+
+    def remove_block(self, layer: int, sources: Tensor) -> None:
+        rows, inverse = self.layers[layer], self.inverses[layer]
+        steps = torch.linalg.solve(inverse[sources[:, None], sources], inverse[sources])
+        self.weights[rows] -= self.weights[rows][:, sources] @ steps
+        inverse -= inverse[:, sources] @ steps
+        inverse[sources] = inverse[:, sources] = 0
+        self.weights[rows, sources[:, None]] = 0
+
+    def result(self) -> DirectSpace:
+        return keep_neurons(from_biased(self.direct, self.weights), self.alive)
+
+    def _living(self, rows: slice) -> int:
+        if rows.start == self.direct.hidden:
+            return self.direct.outputs
+        return int(self.alive[rows].sum())
+
+    def _gain(self) -> Tensor:
+        """The squared output error for each unit of squared error in a row's signal, (H + O,)."""
+        outgoing = self.weights[:, self.first :]
+        gain = torch.ones_like(self.weights[:, 0])
+        for rows in reversed(self.layers[:-1]):
+            felt = gain[rows.stop :] @ outgoing[rows.stop :, rows].square()
+            gain[rows] = self.slopes[rows] * felt
+        return gain
+
+    def _inverses(self) -> list[Tensor]:
+        """Of each layer the inverse Gram matrix of the sources it hears, else zero, (S, S)."""
+        inputs, count = self.direct.inputs, self.weights.shape[1]
+        free = slice(inputs if inputs > WIDEST_REFIT else 0, count)
+        gram = torch.zeros(count, count).to(self.weights)
+        free_sources = self.sources[:, free]
+        gram[free, free] = damped(free_sources.T @ free_sources / len(free_sources))
+        inverses = []
+        for rows in self.layers:
+            heard = is_refittable(self.weights[rows], inputs).nonzero().squeeze(1)
+            inverse = torch.zeros_like(gram)
+            inverse[heard[:, None], heard] = torch.linalg.inv(gram[heard[:, None], heard])
+            inverses.append(inverse)
+        return inverses
+
+
+def eliminated(direct: DirectSpace, inputs: Tensor, count: int) -> DirectSpace:
+    """Without the ``count`` hidden neurons that cost least."""
+    elimination = Elimination(direct, inputs)
+    for _ in range(min(count, direct.hidden)):
+        costs = elimination.costs()[elimination.first :]
+        neuron = int(torch.where(elimination.alive, costs, torch.inf).argmin())
+        elimination.remove(elimination.first + neuron)
+    return elimination.result()
+
+
+def cut_to(direct: DirectSpace, inputs: Tensor, parameters: int) -> DirectSpace:
+    """At most ``parameters`` of them left, or as few as there can be.
+
+    What goes next, an input, a hidden neuron or a whole block, is what costs least for each
+    parameter that goes with it.
+    """
+    direct = simplified(direct)
+    elimination = Elimination(direct, inputs)
+    is_source = torch.ones(elimination.weights.shape[1], dtype=torch.bool).to(inputs.device)
+    is_source[direct.inputs] = False  # the constant stays
+    size = elimination.parameters
+    looked_at = float("inf")
+    while size > parameters:
+        heard = (elimination.weights != 0).any(dim=0) & is_source
+        if heard.sum() <= 1:
+            break
+        rates = elimination.costs() / elimination.savings().clamp_min(1)
+        rates = torch.where(heard, rates, torch.inf)
+        source = int(rates.argmin())
+        if size < BLOCKS_EVERY * looked_at:
+            looked_at = size
+            rate, layer, sources = elimination.cheapest_block()
+            if rate < rates[source]:
+                elimination.remove_block(layer, sources)
+                source = -1
+        if source >= 0:
+            elimination.remove(source)
+        size = elimination.parameters
+    return simplified(elimination.result())
+
+
+def is_refittable(weights: Tensor, inputs: int) -> Tensor:
+    """The sources a layer hears and whose weights may be refitted, (S,) bool."""
+    heard = (weights != 0).any(dim=0)
+    if inputs > WIDEST_REFIT:
+        heard[:inputs] = False
+    return heard
+
+
+def damped(gram: Tensor) -> Tensor:
+    result = gram.clone()
+    result.diagonal().mul_(1 + RIDGE).add_(1e-12)
+    return result
+
+
+def with_bias(direct: DirectSpace) -> Tensor:
+    """The weights with the bias as the column of a constant source after the inputs, (H + O, S)."""
+    left, right = direct.weights[:, : direct.inputs], direct.outgoing
+    return torch.cat([left, direct.bias[:, None], right], dim=1)
+
+
+def from_biased(direct: DirectSpace, weights: Tensor) -> DirectSpace:
+    n = direct.inputs
+    joined = torch.cat([weights[:, :n], weights[:, n + 1 :]], dim=1)
+    return replace(direct, weights=joined, bias=weights[:, n].clone())

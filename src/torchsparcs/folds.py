@@ -1,0 +1,73 @@
+"""Which rows a network is fitted to and which judge it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+FOLDS = 4  # of a cross-validation
+MANY_ROWS = 10_000  # enough for one hold-out to judge well
+HELD_OUT = 0.2
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Several fits to parts of the same rows; the last one gives the networks.
+
+    Every row that is judged is judged by one fit that was not fitted to it.
+
+    Attributes:
+        fitted: (fits, rows) bool, the rows each fit sees.
+        judge: (rows,), the fit that judges each row, -1 for none.
+    """
+
+    fitted: Tensor
+    judge: Tensor
+
+    @property
+    def fits(self) -> int:
+        return len(self.fitted)
+
+    @property
+    def judged(self) -> Tensor:
+        """The rows that are judged."""
+        return (self.judge >= 0).nonzero().squeeze(1)
+
+    def to(self, device: torch.device) -> "Folds":
+        return Folds(self.fitted.to(device), self.judge.to(device))
+
+
+def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Folds:
+    """``validation`` rows held out: a share of them, a number of folds, or "auto".
+
+    With k folds, k fits judge what they were not fitted to and one more is fitted to all rows; a
+    share is the first of the folds alone. Classes are spread evenly over the folds.
+    """
+    rows = len(target)
+    if validation == "auto":
+        validation = min(FOLDS, rows) if rows < MANY_ROWS else HELD_OUT
+    whole = isinstance(validation, int) and not isinstance(validation, bool)
+    if whole and 2 <= validation <= rows:
+        count, used = validation, validation
+    elif isinstance(validation, float) and 0 < validation <= 0.5 and rows >= 2:
+        count, used = min(rows, round(1 / validation)), 1
+    else:
+        raise ValueError(
+            "Expected validation to be 'auto', a share of the rows up to 0.5, a number of folds "
+            f"from 2 to {rows}, or a pair (X, y). Got {validation!r}."
+        )
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
+    if is_classes:
+        order = order[torch.argsort(target.cpu()[order], stable=True)]
+    fold = torch.empty(rows, dtype=torch.long)
+    fold[order] = torch.arange(rows) % count
+    judge = torch.where(fold < used, fold, -1)
+    fitted = torch.stack([*(fold != index for index in range(used)), torch.ones(rows) > 0])
+    return Folds(fitted, judge)
+
+
+def given(training_rows: int, validation_rows: int) -> Folds:
+    """The first rows to fit, the others to judge."""
+    is_fitted = torch.arange(training_rows + validation_rows) < training_rows
+    return Folds(is_fitted[None], torch.where(is_fitted, -1, 0))

@@ -1,0 +1,97 @@
+"""Trained members cut down size by size, fine-tuned together and judged at every size."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torchsparcs.compact_population import CompactPopulation
+from torchsparcs.config import TrainConfig
+from torchsparcs.direct import DirectSpace, direct_space, parameter_count, simplified
+from torchsparcs.elimination import cut_to
+from torchsparcs.evidence import Evidence, Judgement
+from torchsparcs.population import Population
+from torchsparcs.training import train
+
+ROWS_PER_SOURCE = 4  # of data, for the least squares of a cut
+FEWEST_ROWS = 2000
+FEWEST_GROUPS = 2
+BELOW_LINEAR = 10  # the smallest size of a ladder is a linear model's divided by that
+
+
+class Rung(NamedTuple):
+    """One group of members at one size."""
+
+    group: int
+    judgement: Judgement
+    direct: DirectSpace  # of the fit that gives the networks
+
+
+@dataclass
+class Ladder:
+    """The members of ``population``, group by group, on their way down.
+
+    ``tuning`` is the recipe of the fine-tuning after each cut.
+    """
+
+    evidence: Evidence
+    tuning: TrainConfig
+    directs: list[DirectSpace]
+    groups: list[int]  # those that are left
+
+    @classmethod
+    def of(cls, population: Population, evidence: Evidence, tuning: TrainConfig) -> "Ladder":
+        members = range(population.members)
+        directs = [simplified(direct_space(population.member(i))) for i in members]
+        return cls(evidence, tuning, directs, list(range(len(directs) // evidence.fits)))
+
+    def top(self) -> list[Rung]:
+        """Every group as it was trained."""
+        return self._rungs(CompactPopulation(self.directs))
+
+    def sizes(self, shrink: float, largest: int | None) -> Iterator[int]:
+        """Numbers of parameters from the largest member downwards, well below a linear model's."""
+        size = max(map(parameter_count, self.directs)) * shrink
+        size = size if largest is None else min(size, largest)
+        outputs, inputs = self.directs[0].outputs, self.directs[0].inputs
+        smallest = outputs * max(2, (inputs + 1) // BELOW_LINEAR)
+        while size > smallest:
+            yield math.floor(size)
+            size *= shrink
+        yield smallest
+
+    def step(self, size: int) -> list[Rung]:
+        """Cut every member to ``size`` parameters, fine-tune and judge them.
+
+        Then the group with the highest loss leaves, until few are left.
+        """
+        evidence = self.evidence
+        sources = max(d.weights.shape[1] for d in self.directs)
+        count = max(FEWEST_ROWS, ROWS_PER_SOURCE * sources)
+        inputs = [evidence.some_inputs(fit, count) for fit in range(evidence.fits)]
+        self.directs = [
+            cut_to(direct, inputs[index % evidence.fits], size)
+            for index, direct in enumerate(self.directs)
+        ]
+        population = CompactPopulation(self.directs).to(evidence.inputs.device)
+        weights = evidence.member_weights(len(self.groups))
+        train(population, evidence.pair, self.tuning, weights=weights, progress=False)
+        self.directs = population.to_directs()
+        rungs = self._rungs(population)
+        if len(rungs) > FEWEST_GROUPS:
+            self._leave(max(rungs, key=lambda rung: rung.judgement.loss).group)
+        return rungs
+
+    def _leave(self, group: int) -> None:
+        place, fits = self.groups.index(group), self.evidence.fits
+        del self.groups[place]
+        del self.directs[place * fits : (place + 1) * fits]
+
+    def _rungs(self, population: CompactPopulation) -> list[Rung]:
+        fits = self.evidence.fits
+        judgements = self.evidence.judge(population)
+        last = self.directs[fits - 1 :: fits]
+        return [
+            Rung(group, judgement, direct)
+            for group, judgement, direct in zip(self.groups, judgements, last, strict=True)
+        ]

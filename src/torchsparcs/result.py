@@ -1,0 +1,167 @@
+"""What a search found: the front, the rules that pick from it, predictions."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from torchsparcs.compact import CompactNetwork
+from torchsparcs.deployment import DeployedNetwork
+from torchsparcs.history import History
+from torchsparcs.preprocessing import Preprocessing
+from torchsparcs.runs import read_run, write_run
+from torchsparcs.tasks import evaluation_mode, resolve_task
+
+LEAST_TOLERANCE = 1e-3  # of a score: nobody pays parameters for less
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A network of some size and what it is worth.
+
+    Attributes:
+        network: takes standardised inputs and gives raw outputs; ``SearchResult.predict`` goes
+            from a table to labels or values.
+        score: accuracy or R² on rows that networks made in the same way were not fitted to.
+        standard_error: of the score.
+        loss: on the same rows.
+        penalty_weight: of the member it was cut from.
+        member: the index of that member in the history.
+    """
+
+    network: CompactNetwork
+    score: float
+    standard_error: float
+    loss: float
+    penalty_weight: float
+    member: int
+
+    @property
+    def parameters(self) -> int:
+        return self.network.size.parameters
+
+    @property
+    def macs(self) -> int:
+        return self.network.size.macs
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return self.network.widths
+
+    @property
+    def architecture(self) -> str:
+        return self.network.architecture
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The front, from the smallest network to the one with the best score.
+
+    Attributes:
+        front: candidates, each with a better score than all smaller ones.
+        linear: the linear model, on the front or not.
+        preprocessing: from a table to what the networks take, and back.
+        history: of the population's training; ``history.member(candidate.member)`` is one's own.
+        settings: everything that decided the outcome, as plain values.
+    """
+
+    front: tuple[Candidate, ...]
+    linear: Candidate
+    preprocessing: Preprocessing
+    history: History
+    settings: dict[str, Any]
+
+    def best(self) -> Candidate:
+        """The best score."""
+        return self.front[-1]
+
+    def smallest(self, tolerance: float | None = None) -> Candidate:
+        """The smallest network whose score is within ``tolerance`` of the best one's.
+
+        By default that is one standard error of the best score, and at least 0.001.
+        """
+        best = self.best()
+        allowed = max(best.standard_error, LEAST_TOLERANCE) if tolerance is None else tolerance
+        if not allowed >= 0:
+            raise ValueError(f"Expected a tolerance >= 0. Got {tolerance!r}.")
+        return next(found for found in self.front if found.score >= best.score - allowed)
+
+    def within(self, max_parameters: int) -> Candidate:
+        """The best score with at most ``max_parameters``."""
+        fitting = [found for found in self.front if found.parameters <= max_parameters]
+        if not fitting:
+            raise ValueError(
+                f"Expected a budget of at least {self.front[0].parameters} parameters, the "
+                f"smallest network of the front. Got {max_parameters}."
+            )
+        return fitting[-1]
+
+    def pick(self, rule: "str | int | Candidate" = "smallest") -> Candidate:
+        """By a rule, "best" or "smallest", or the candidate of that place on the front."""
+        if isinstance(rule, Candidate):
+            return rule
+        if rule in ("best", "smallest"):
+            return getattr(self, rule)()
+        if isinstance(rule, int) and 0 <= rule < len(self.front):
+            return self.front[rule]
+        raise ValueError(
+            f"Expected a pick among best, smallest and 0 to {len(self.front) - 1}. Got {rule!r}."
+        )
+
+    def outputs(self, X: Any, pick: "str | int | Candidate" = "smallest") -> Tensor:
+        """What the network puts out for a table, raw, (rows, outputs)."""
+        network = self.pick(pick).network
+        parameter = next(network.parameters())
+        inputs = self.preprocessing.inputs.transform(X).to(parameter.device)
+        with evaluation_mode(network):
+            return network(inputs)
+
+    def predict(self, X: Any, pick: "str | int | Candidate" = "smallest") -> np.ndarray:
+        """Labels, or values in their own units."""
+        return self.preprocessing.target.predict(self.outputs(X, pick))
+
+    def predict_proba(self, X: Any, pick: "str | int | Candidate" = "smallest") -> np.ndarray:
+        """The probability of each class, (rows, classes)."""
+        return self.preprocessing.target.probabilities(self.outputs(X, pick))
+
+    def score(self, X: Any, y: Any, pick: "str | int | Candidate" = "smallest") -> float:
+        """Accuracy or R² on other data."""
+        target = self.preprocessing.target
+        output = self.outputs(X, pick)
+        return resolve_task(target.task).score(output, target.transform(y).to(output.device)).item()
+
+    def deployed(self, pick: "str | int | Candidate" = "smallest") -> DeployedNetwork:
+        """The network with its preprocessing, an ``nn.Module`` from columns to answers."""
+        return DeployedNetwork(self.pick(pick).network, self.preprocessing)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write everything into the folder ``path``; ``load_result`` reads it again."""
+        write_run(self, path, force=force)
+
+    def __repr__(self) -> str:
+        return (
+            f"SearchResult({len(self.front)} candidates, {self.front[0].parameters:,} to "
+            f"{self.front[-1].parameters:,} parameters, score {self.front[0].score:.4f} to "
+            f"{self.front[-1].score:.4f})"
+        )
+
+
+def load_result(path: str | Path) -> SearchResult:
+    """The result that :meth:`SearchResult.save` wrote into the folder ``path``."""
+    parts = read_run(path)
+    candidates = [Candidate(**candidate) for candidate in (*parts["front"], parts["linear"])]
+    return SearchResult(**{**parts, "front": tuple(candidates[:-1]), "linear": candidates[-1]})
+
+
+def on_the_front(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Those with a better score than all that have no more parameters, by size."""
+    front, best = [], -math.inf
+    for found in sorted(candidates, key=lambda found: (found.parameters, -found.score)):
+        if found.score > best:
+            front.append(found)
+            best = found.score
+    return front

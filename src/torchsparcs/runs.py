@@ -1,0 +1,155 @@
+"""A search in a folder: what was found and what it was found with. Data, never code.
+
+settings.json          what decided the outcome, versions and hardware, the preprocessing
+front.json, front.csv  the candidates, by size
+networks/              their networks, 00.safetensors and so on; the linear model
+history.json, history.safetensors   the training, and the eigenvalues on the way
+"""
+
+import csv
+import io
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
+
+from torchsparcs.checkpoints import write_atomically
+from torchsparcs.compact import CompactNetwork
+from torchsparcs.history import History
+from torchsparcs.preprocessing import Preprocessing
+from torchsparcs.saving import load, save
+
+FORMAT = 1
+NUMBERS = ("score", "standard_error", "loss", "penalty_weight", "member")
+
+
+def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
+    """Write a ``SearchResult`` into the folder ``path``, empty, or not there, or forced.
+
+    Forced or not, no file but those named above is touched. ``settings.json`` comes last: a folder
+    that has one is whole.
+    """
+    folder = Path(path)
+    check_folder(folder, force=force)
+    (folder / "settings.json").unlink(missing_ok=True)
+    for old in (folder / "networks").glob("*.safetensors"):
+        old.unlink()
+    candidates = [*result.front, result.linear]
+    names = [f"{index:02d}" for index in range(len(result.front))] + ["linear"]
+    for name, candidate in zip(names, candidates, strict=True):
+        save(candidate.network, folder / "networks" / f"{name}.safetensors")
+    rows = [_row(candidate, name) for name, candidate in zip(names, candidates, strict=True)]
+    _write_json(folder / "front.json", {"front": rows[:-1], "linear": rows[-1]})
+    _write_text(folder / "front.csv", _as_csv(rows[:-1]))
+    _write_history(folder, result.history)
+    settings = {
+        "format": FORMAT,
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+        },
+        "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
+        "settings": result.settings,
+        "preprocessing": result.preprocessing.to_json(),
+    }
+    _write_json(folder / "settings.json", settings)
+
+
+def read_run(path: str | Path) -> dict[str, Any]:
+    """The parts of a ``SearchResult``, its candidates as dictionaries of their parts."""
+    folder = Path(path)
+    if not (folder / "settings.json").is_file():
+        raise FileNotFoundError(f"Expected the folder of a search. {folder} has no settings.json.")
+    try:
+        settings = json.loads((folder / "settings.json").read_text())
+        if settings["format"] > FORMAT:
+            raise ValueError(f"it has format {settings['format']}, a newer torchsparcs wrote it")
+        front = json.loads((folder / "front.json").read_text())
+        return {
+            "front": [_candidate(folder, row) for row in front["front"]],
+            "linear": _candidate(folder, front["linear"]),
+            "preprocessing": Preprocessing.from_json(settings["preprocessing"]),
+            "history": _read_history(folder),
+            "settings": settings["settings"],
+        }
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, SafetensorError) as error:
+        raise ValueError(
+            f"Expected the folder of a search. {folder} is damaged: {error}"
+        ) from error
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """A ValueError unless a result may be written there."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"Expected a folder to write to. {folder} is a file.")
+    if not force and folder.is_dir() and any(folder.iterdir()):
+        raise ValueError(
+            f"Expected an empty folder, or one that is not there yet. {folder} has files in it; "
+            "choose another, or force it."
+        )
+
+
+def _row(candidate: Any, name: str) -> dict[str, Any]:
+    return {
+        "parameters": candidate.parameters,
+        "macs": candidate.macs,
+        "widths": list(candidate.widths),
+        "architecture": candidate.architecture,
+        **{number: getattr(candidate, number) for number in NUMBERS},
+        "network": f"networks/{name}.safetensors",
+    }
+
+
+def _candidate(folder: Path, row: dict[str, Any]) -> dict[str, Any]:
+    network = load(folder / row["network"])
+    if not isinstance(network, CompactNetwork):
+        raise ValueError(f"{row['network']} holds no compact network")
+    return {"network": network, **{number: row[number] for number in NUMBERS}}
+
+
+def _as_csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({**row, "widths": " ".join(map(str, row["widths"]))})
+    return text.getvalue()
+
+
+def _write_history(folder: Path, history: History) -> None:
+    values = history.state_dict()
+    snapshots = values.pop("snapshots")
+    values["snapshot_epochs"] = [epoch for epoch, _ in snapshots]
+    tensors = {
+        f"{index}/{name}": tensor
+        for index, (_, snapshot) in enumerate(snapshots)
+        for name, tensor in snapshot.items()
+    }
+    content = tensors_to_bytes(tensors)
+    write_atomically(folder / "history.safetensors", lambda file: file.write(content))
+    _write_json(folder / "history.json", values)
+
+
+def _read_history(folder: Path) -> History:
+    values = json.loads((folder / "history.json").read_text())
+    epochs = values.pop("snapshot_epochs")
+    tensors = tensors_from_bytes((folder / "history.safetensors").read_bytes())
+    snapshots: list[tuple[int, dict[str, torch.Tensor]]] = [(epoch, {}) for epoch in epochs]
+    for key, tensor in tensors.items():
+        index, name = key.split("/", 1)
+        snapshots[int(index)][1][name] = tensor
+    return History(**values, snapshots=snapshots)
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    _write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    write_atomically(path, lambda file: file.write(text.encode()))

@@ -1,0 +1,328 @@
+"""From data to the front of score against size, in one run."""
+
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torchsparcs import folds
+from torchsparcs.compact import CompactNetwork
+from torchsparcs.config import TrainConfig, check_amounts, check_counts
+from torchsparcs.evidence import Evidence
+from torchsparcs.history import History
+from torchsparcs.ladder import Ladder, Rung
+from torchsparcs.network import checked_widths
+from torchsparcs.population import Population
+from torchsparcs.preprocessing import Inputs, Preprocessing, Target
+from torchsparcs.progress import stage
+from torchsparcs.result import Candidate, SearchResult, on_the_front
+from torchsparcs.standardization import weights_of
+from torchsparcs.training import train
+
+PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
+PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.5  # of the steps of the training
+PATH_RATIO = 5.0  # from one penalty weight to the next
+MOST_EPOCHS = 400  # of a training: few rows are soon known by heart
+LINEAR = 1e6  # a penalty weight under which nothing can be recruited
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How a search goes about it; the defaults suit tables from a hundred rows upwards.
+
+    Attributes:
+        steps, epochs: the training takes at least that many steps and sees each row at least that
+            many times, but never takes more than ``longest`` steps.
+        path: how many penalty weights below the smallest that recruits nothing, each a fifth of
+            the one before.
+        dropouts: shares of the inputs to drop while training; a rehearsal with one part of the data
+            chooses.
+        shrink: the number of parameters from one size to the next smaller one.
+        tune_share: steps of the fine-tuning at each size, as a share of those of the training.
+    """
+
+    steps: int = 1000
+    epochs: int = 30
+    longest: int = 12_000
+    batch_size: int = 128
+    lr: float = 1e-2
+    transfer_weight_decay: float = 1.0
+    path: int = 4
+    dropouts: tuple[float, ...] = (0.0, 0.1)
+    shrink: float = 0.65
+    tune_share: float = 0.2
+    tune_weight_decay: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_counts(self, "steps", "epochs", "longest", "batch_size", "path")
+        check_amounts(
+            self, "lr", "transfer_weight_decay", "dropouts", "tune_share", "tune_weight_decay"
+        )
+        if not 0 < self.shrink < 1:
+            raise ValueError(f"Expected shrink to be between 0 and 1. Got {self.shrink!r}.")
+
+
+def search(
+    X: Any,
+    y: Any,
+    *,
+    widths: Sequence[int] | None = None,
+    task: str = "auto",
+    validation: Any = "auto",
+    penalty_weights: Sequence[float] | str = "auto",
+    max_parameters: int | None = None,
+    sample_weight: Any = None,
+    activation: str = "relu",
+    config: SearchConfig | None = None,
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    progress: bool = True,
+) -> SearchResult:
+    """The front of score against size for a table, from one population of spectral networks.
+
+    >>> x = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+    >>> y = np.abs(x[:, 0])  # |x| = 2 max(x, 0) − x: one column, one neuron and a skip
+    >>> result = search(x, y, config=SearchConfig(steps=300), progress=False)
+    >>> result.smallest().architecture
+    '1 of 3 → 1 → 1, skip 1 → 1'
+    >>> result.predict(x).shape
+    (300,)
+
+    A short pilot finds the smallest penalty weight that recruits nothing. From there a path of
+    weights goes down, one member of the population for each weight and each part of the data. The
+    trained members are then cut, size by size, and fine-tuned together. Every candidate is scored
+    on rows that networks made in the same way were not fitted to; it is itself fitted to all rows.
+
+    Args:
+        X: (rows, columns), an array, tensor or DataFrame; text is one-hot encoded, everything is
+            standardised, and that travels with the result.
+        y: (rows,), or (rows, outputs) for regression.
+        widths: of the hidden layers, the most that a network may use.
+        task: "regression", "classification", or "auto" to tell by the target.
+        validation: "auto" (four folds; from 10,000 rows a fifth held out), a share of the rows, a
+            number of folds, or a pair (X, y); with a pair no network is fitted to those rows.
+        penalty_weights: "auto", or the path itself; the linear model is always added.
+        max_parameters: nothing larger is kept.
+        sample_weight: (rows,), how much each row counts.
+        device: "auto" takes a GPU where there is one.
+    """
+    config = config if config is not None else SearchConfig()
+    if not isinstance(config, SearchConfig):
+        raise ValueError(f"Expected a SearchConfig. Got {type(config).__name__}.")
+    if max_parameters is not None and not max_parameters >= 1:
+        raise ValueError(f"Expected max_parameters to be positive. Got {max_parameters!r}.")
+    started = time.perf_counter()
+    preprocessing, evidence = _prepared(X, y, task, validation, sample_weight, seed)
+    on = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    run = _Search(evidence.to(torch.device(on)), widths, activation, config, seed, progress)
+    with _threads_for(evidence, on):
+        weights, dropout = run.path(penalty_weights)
+        candidates = run.candidates(weights, dropout, max_parameters)
+    settings = {
+        "task": preprocessing.target.task,
+        "widths": list(run.widths),
+        "activation": activation,
+        "penalty_weights": weights,
+        "dropout": dropout,
+        "rows": len(evidence.inputs),
+        "judged_rows": len(evidence.folds.judged),
+        "fits": evidence.fits,
+        "max_parameters": max_parameters,
+        "seed": seed,
+        "device": str(on),
+        "seconds": time.perf_counter() - started,
+        "config": dataclasses.asdict(config),
+    }
+    return SearchResult(
+        tuple(on_the_front(candidates)), candidates[0], preprocessing, run.history, settings
+    )
+
+
+class _Search:
+    """One search on prepared rows."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        hidden: Sequence[int] | None,
+        activation: str,
+        config: SearchConfig,
+        seed: int,
+        progress: bool,
+    ):
+        self.evidence, self.config, self.seed, self.progress = evidence, config, seed, progress
+        rows, inputs = evidence.inputs.shape
+        outputs = _outputs_of(evidence)
+        hidden = _default_widths(rows) if hidden is None else hidden
+        self.widths = checked_widths([inputs, *hidden, outputs])
+        self.activation = activation
+        self.history = History()
+        per_epoch = math.ceil(rows / config.batch_size)
+        least = max(config.steps, config.epochs * per_epoch)
+        self.steps = min(least, config.longest, MOST_EPOCHS * per_epoch)
+
+    def path(self, weights: Sequence[float] | str) -> tuple[list[float], float]:
+        """The penalty weights from the one that recruits nothing downwards, and the dropout.
+
+        Both are found with the first of the fits alone.
+        """
+        dropouts = self.config.dropouts
+        with stage("looking for the largest penalty that matters", self.progress):
+            path = self._path_from_pilot() if weights == "auto" else _checked_path(weights)
+        if len(dropouts) == 1:
+            return path, dropouts[0]
+        with stage("comparing ways to train", self.progress):
+            steps = self.steps * REHEARSAL_SHARE
+            losses = [min(self._rehearsal(steps, path[1:], share)[0]) for share in dropouts]
+        return path, dropouts[losses.index(min(losses))]
+
+    def _path_from_pilot(self) -> list[float]:
+        _, idle = self._rehearsal(self.steps * PILOT_SHARE, PILOT_WEIGHTS, 0.0)
+        recruit_nothing = [w for w, is_idle in zip(PILOT_WEIGHTS, idle, strict=True) if is_idle]
+        largest = min(recruit_nothing, default=PILOT_WEIGHTS[0] * PATH_RATIO)
+        return [largest / PATH_RATIO**step for step in range(self.config.path + 1)]
+
+    def _rehearsal(
+        self, steps: float, weights: Sequence[float], dropout: float
+    ) -> tuple[list[float], list[bool]]:
+        """Of each weight the loss, infinite where it diverged, and whether it recruits nothing."""
+        evidence = self.evidence.first_fit()
+        population = self._population(len(weights))
+        self._train(population, evidence, self._recipe(steps, tuple(weights), dropout))
+        losses = [found.loss for found in evidence.judge(population)]
+        return (
+            [loss if math.isfinite(loss) else math.inf for loss in losses],
+            [not any(counts) for counts in population.recruited],
+        )
+
+    def candidates(
+        self, weights: list[float], dropout: float, largest: int | None
+    ) -> list[Candidate]:
+        """Every group at every size; the linear model of the first group comes first."""
+        evidence, config = self.evidence, self.config
+        population = self._population(len(weights) * evidence.fits)
+        penalties = [LINEAR, *weights[1:]]
+        each = tuple(weight for weight in penalties for _ in range(evidence.fits))
+        recipe = self._recipe(self.steps, each, dropout)
+        self.history = self._train(population, evidence, recipe, progress=self.progress)
+        tuning = dataclasses.replace(
+            self._recipe(self.steps * config.tune_share, 0.0, dropout),
+            schedule="warm_cosine",
+            weight_decay=config.tune_weight_decay,
+        )
+        ladder = Ladder.of(population, evidence, tuning)
+        rungs = ladder.top()
+        for size in ladder.sizes(config.shrink, largest):
+            with stage(f"cutting to {size:,} parameters", self.progress):
+                rungs += ladder.step(size)
+        return [self._candidate(rung, weights) for rung in rungs]
+
+    def _candidate(self, rung: Rung, weights: list[float]) -> Candidate:
+        network = CompactNetwork.from_direct(rung.direct, maximal=None, dtype=torch.float32)
+        return Candidate(
+            network.cpu(),
+            score=rung.judgement.score,
+            standard_error=rung.judgement.standard_error,
+            loss=rung.judgement.loss,
+            penalty_weight=weights[rung.group],
+            member=(rung.group + 1) * self.evidence.fits - 1,
+        )
+
+    def _population(self, members: int) -> Population:
+        return Population(
+            self.widths,
+            seeds=[self.seed] * members,
+            activation=self.activation,
+            device=self.evidence.inputs.device,
+        )
+
+    def _recipe(self, steps: float, weights: Any, dropout: float) -> TrainConfig:
+        config, rows = self.config, len(self.evidence.inputs)
+        batch_size = min(config.batch_size, rows)
+        return TrainConfig(
+            task=self.evidence.task,
+            epochs=max(1, round(steps * batch_size / rows)),
+            batch_size=batch_size,
+            lr=config.lr,
+            transfer_weight_decay=config.transfer_weight_decay,
+            penalty_weight=weights,
+            input_dropout=dropout,
+            capture=self.evidence.inputs.is_cuda,
+            seed=self.seed,
+        )
+
+    def _train(
+        self,
+        population: Population,
+        evidence: Evidence,
+        config: TrainConfig,
+        progress: bool = False,
+    ) -> History:
+        weights = evidence.member_weights(population.members // evidence.fits)
+        return train(population, evidence.pair, config, weights=weights, progress=progress)
+
+
+def _prepared(
+    X: Any, y: Any, task: str, validation: Any, sample_weight: Any, seed: int
+) -> tuple[Preprocessing, Evidence]:
+    """What was learnt about the table, and its rows in folds; rows of weight zero are left out."""
+    inputs = Inputs.fit(X, sample_weight)
+    target = Target.fit(y, task, sample_weight)
+    here, there = inputs.transform(X), target.transform(y)
+    if len(here) != len(there):
+        raise ValueError(f"Expected as many rows in X as in y. Got {len(here)} and {len(there)}.")
+    counts = weights_of(sample_weight, len(here))
+    weights = torch.ones(len(here)) if counts is None else torch.from_numpy(counts).float()
+    if isinstance(validation, (tuple, list)):
+        x, t = inputs.transform(validation[0]), target.transform(validation[1])
+        if len(x) != len(t):
+            raise ValueError(
+                f"Expected as many rows in X as in y for validation. Got {len(x)} and {len(t)}."
+            )
+        split = folds.given(len(here), len(x))
+        here, there = torch.cat([here, x]), torch.cat([there, t])
+        weights = torch.cat([weights, torch.ones(len(x))])
+    else:
+        split = folds.folds_of(validation, there, target.classes is not None, seed)
+    return Preprocessing(inputs, target), Evidence(here, there, weights, split, target.task)
+
+
+@contextlib.contextmanager
+def _threads_for(evidence: Evidence, device: str | torch.device) -> Iterator[None]:
+    """One thread for small work on a CPU: more gain little, and lose much on shared cores."""
+    threads = torch.get_num_threads()
+    if str(device) == "cpu" and len(evidence.inputs) < folds.MANY_ROWS:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _outputs_of(evidence: Evidence) -> int:
+    if evidence.task == "multiclass":
+        return int(evidence.targets.max()) + 1
+    return 1 if evidence.targets.dim() == 1 else evidence.targets.shape[1]
+
+
+def _checked_path(weights: Any) -> list[float]:
+    """Weights as given, from the largest down, the linear model's before them."""
+    try:
+        given = sorted((float(weight) for weight in weights), reverse=True)
+    except (TypeError, ValueError):
+        given = []
+    if not given or not all(math.isfinite(weight) and weight > 0 for weight in given):
+        raise ValueError(
+            f"Expected penalty_weights to be 'auto' or positive numbers. Got {weights!r}."
+        )
+    return [given[0], *given]
+
+
+def _default_widths(rows: int) -> tuple[int, int]:
+    """Two hidden layers, wider where there is more to learn from."""
+    return (128, 32) if rows < folds.MANY_ROWS else (256, 64)
