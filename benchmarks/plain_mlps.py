@@ -295,11 +295,11 @@ def front(task: str, protocol: Protocol, path: Path | None, device: str) -> dict
     }
 
 
-def pareto(rows: list[dict]) -> list[dict]:
+def pareto(rows: list[dict], score: str = "mean") -> list[dict]:
     """The networks that no smaller one equals, smallest first."""
     found: list[dict] = []
-    for row in sorted(rows, key=lambda row: (row["parameters"], -row["mean"])):
-        if not found or row["mean"] > found[-1]["mean"]:
+    for row in sorted(rows, key=lambda row: (row["parameters"], -row[score])):
+        if not found or row[score] > found[-1][score]:
             found.append(row)
     return found
 

@@ -71,6 +71,12 @@ def test_the_file_is_alone_in_its_folder(exported):
     assert list(exported[1].parent.iterdir()) == [exported[1]]
 
 
+def test_metadata_travel_in_the_file(tmp_path):
+    metadata = {"columns": '["age", "città"]', "task": "binary"}
+    to_onnx(compact((3, 2)), tmp_path / "network.onnx", metadata=metadata)
+    assert session_of(tmp_path / "network.onnx").get_modelmeta().custom_metadata_map == metadata
+
+
 RUN = """
 import sys
 import numpy, onnxruntime

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -27,3 +29,10 @@ def test_imports_point_up_the_list():
         }
         above = set(listed[: listed.index(name)])
         assert imported <= above, f"{name}.py imports {imported - above}"
+
+
+def test_importing_loads_torch_and_little_else():
+    heavy = ["sklearn", "pandas", "onnx", "onnxruntime", "onnxscript", "typer", "matplotlib"]
+    code = f"import sys, torchsparcs; print(*({{*{heavy}}} & {{*sys.modules}}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []

@@ -1,5 +1,7 @@
 """The smallest network a task needs, found in one training run by spectral architecture search."""
 
+from typing import TYPE_CHECKING, Any
+
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.config import TrainConfig
 from torchsparcs.export import to_onnx
@@ -17,6 +19,9 @@ from torchsparcs.search import SearchConfig, search
 from torchsparcs.tasks import evaluate
 from torchsparcs.training import NonFiniteLossError, train
 
+if TYPE_CHECKING:
+    from torchsparcs.estimators import SparcsClassifier, SparcsRegressor
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -29,6 +34,8 @@ __all__ = [
     "RefineConfig",
     "SearchConfig",
     "SearchResult",
+    "SparcsClassifier",
+    "SparcsRegressor",
     "SpectralLinear",
     "SpectralNetwork",
     "TrainConfig",
@@ -45,3 +52,12 @@ __all__ = [
     "to_onnx",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators, which load scikit-learn, when they are asked for."""
+    if name in ("SparcsClassifier", "SparcsRegressor"):
+        from torchsparcs import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

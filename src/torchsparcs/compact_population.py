@@ -45,9 +45,9 @@ class CompactPopulation(nn.Module, HasMembers):
         self.mask: Tensor
         self.register_buffer("mask", (weights != 0).to(dtype), persistent=False)
         split = first.inputs
-        self.from_inputs = nn.Parameter(weights[:, :, :split].to(dtype))
+        self.from_inputs = nn.Parameter(weights[:, :, :split].to(dtype).contiguous())
         self.from_hidden = nn.ParameterList(
-            weights[:, start:stop, split : split + start].to(dtype)
+            weights[:, start:stop, split : split + start].to(dtype).contiguous()
             for start, stop in list(pairwise(self.ends))[1:]
         )
         self.bias = nn.Parameter(bias.to(dtype)[:, None])

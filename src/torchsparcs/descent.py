@@ -35,7 +35,11 @@ class Descent:
         self.task = resolve_task(config.task)
         self.forward = torch.compile(module) if config.compile else module
         self.optimizer = torch.optim.AdamW(
-            self._groups(), weight_decay=config.weight_decay, capturable=config.capture
+            self._groups(),
+            weight_decay=config.weight_decay,
+            capturable=config.capture,
+            # on a GPU the compiler does better; on a CPU it is wrong for strided parameters
+            fused=self.device.type == "cpu" and all(p.is_contiguous() for p in module.parameters()),
         )
         self.base_lrs = [group["lr"] for group in self.optimizer.param_groups]
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.amp == "float16")

@@ -11,7 +11,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from torchsparcs.direct import DirectSpace, activities, keep_neurons, layer_slices, simplified
+from torchsparcs.direct import (
+    DirectSpace,
+    activities,
+    is_read,
+    keep_neurons,
+    layer_slices,
+    simplified,
+)
 
 RIDGE = 1e-8  # relative to the mean square of each source
 WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as they are
@@ -33,6 +40,8 @@ class Elimination:
         self.weights = with_bias(direct)  # (H + O, S)
         self.first = direct.inputs + 1  # hidden neuron
         self.layers = layer_slices(direct)[0]  # rows of each layer, the outputs last
+        starts = [self.first + rows.start for rows in self.layers]
+        self.levels = [slice(0, direct.inputs), *map(slice, starts, starts[1:])]  # their sources
         self.alive = torch.ones(direct.hidden, dtype=torch.bool, device=self.weights.device)
         self.inverses = self._inverses()
 
@@ -58,9 +67,16 @@ class Elimination:
 
     @property
     def parameters(self) -> int:
-        """Of the network that is left."""
-        heard = [int((self.weights[rows] != 0).any(dim=0).sum()) for rows in self.layers]
-        return sum(n * self._living(rows) for n, rows in zip(heard, self.layers, strict=True))
+        """Of the network that is left, whole blocks as ``parameter_count`` has them."""
+        heard = torch.stack([(self.weights[rows] != 0).any(dim=0) for rows in self.layers])
+        read = int(heard[:, : self.first - 1].any(dim=0).sum())
+        sizes = [read, *map(self._living, self.layers)]
+        total = 0
+        for rows, mine in zip(self.layers, heard, strict=True):
+            connected = (bool(mine[level].any()) for level in self.levels)
+            columns = sum(n for n, c in zip(sizes, connected, strict=False) if c)
+            total += self._living(rows) * (columns + int(mine[self.first - 1]))
+        return total
 
     def remove(self, source: int) -> None:
         for rows, inverse in zip(self.layers, self.inverses, strict=True):
@@ -82,11 +98,9 @@ class Elimination:
         A layer keeps at least one block.
         """
         gain, best = self._gain(), (torch.inf, -1, self.alive.new_empty(0).long())
-        starts = [self.first + rows.start for rows in self.layers]
-        levels = [slice(0, self.first - 1), *map(slice, starts, starts[1:])]
         for layer, (rows, inverse) in enumerate(zip(self.layers, self.inverses, strict=True)):
             heard = (self.weights[rows] != 0).any(dim=0)
-            blocks = [level for level in levels[: layer + 1] if heard[level].any()]
+            blocks = [level for level in self.levels[: layer + 1] if heard[level].any()]
             for level in blocks if len(blocks) > 1 else ():
                 sources = heard[level].nonzero().squeeze(1) + level.start
                 certainty = inverse[sources[:, None], sources]
@@ -177,7 +191,27 @@ def cut_to(direct: DirectSpace, inputs: Tensor, parameters: int) -> DirectSpace:
         if source >= 0:
             elimination.remove(source)
         size = elimination.parameters
-    return simplified(elimination.result())
+    small = simplified(elimination.result())
+    if is_read(small).any() or parameters < 2 * direct.outputs:
+        return small
+    return _line(direct, elimination.sources)
+
+
+def _line(direct: DirectSpace, sources: Tensor) -> DirectSpace:
+    """The least-squares fit of the outputs from one input, the one that fits best."""
+    x = sources[:, : direct.inputs]
+    y = sources @ with_bias(direct)[direct.hidden :].T
+    centred = x - x.mean(dim=0)
+    slopes = y.T @ centred / centred.square().sum(dim=0).clamp_min(1e-300)  # (O, I)
+    explained = (slopes.square() * centred.square().sum(dim=0)).sum(dim=0)
+    best = torch.arange(direct.inputs, device=x.device) == explained.argmax()
+    weights = slopes * best
+    return replace(
+        direct,
+        weights=weights,
+        bias=y.mean(dim=0) - weights @ x.mean(dim=0),
+        layers=direct.layers[:0],
+    )
 
 
 def is_refittable(weights: Tensor, inputs: int) -> Tensor:

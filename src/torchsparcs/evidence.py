@@ -54,11 +54,12 @@ class Evidence:
             folds=self.folds.to(device),
         )
 
-    def first_fit(self) -> "Evidence":
-        """The same rows with the first fit alone."""
+    def judging_fits(self, count: int | None = None) -> "Evidence":
+        """The same rows with only those fits that judge some, or the first ``count`` of them."""
         folds = self.folds
-        judge = torch.where(folds.judge == 0, 0, -1)
-        return replace(self, folds=Folds(folds.fitted[:1], judge))
+        count = int(folds.judge.max()) + 1 if count is None else count
+        judge = torch.where(folds.judge < count, folds.judge, -1)
+        return replace(self, folds=Folds(folds.fitted[:count], judge))
 
     def member_weights(self, groups: int) -> Tensor:
         """What each row counts in the training of each member, (groups · fits, rows)."""
@@ -86,8 +87,8 @@ class Evidence:
         for group in grouped:
             own = group[self.folds.judge[rows], place]
             losses = task.losses(own, target).double()
-            scores = task.scores(own, target).double()
             share = weight / weight.sum()
+            scores = task.scores(own, target, share).double()
             score = share @ scores
             error = (share.square() @ (scores - score).square()).sqrt()
             judgements.append(Judgement((share @ losses).item(), score.item(), error.item()))

@@ -16,13 +16,20 @@ from torchsparcs.compact import CompactNetwork
 from torchsparcs.network import SpectralNetwork
 
 
-def to_onnx(network: nn.Module, path: str | Path, *, example: torch.Tensor | None = None) -> None:
+def to_onnx(
+    network: nn.Module,
+    path: str | Path,
+    *,
+    example: torch.Tensor | None = None,
+    metadata: dict[str, str] | None = None,
+) -> None:
     """Write ``network`` as an ONNX model with a dynamic batch axis, checked with onnxruntime.
 
     The model's input is called ``input`` and its output ``output``.
 
     Args:
         example: an input, (batch, ...); needed only where ``network`` has no ``widths``.
+        metadata: texts by name, which travel in the file.
     """
     try:
         import onnxruntime
@@ -54,7 +61,10 @@ def to_onnx(network: nn.Module, path: str | Path, *, example: torch.Tensor | Non
             verbose=False,
         )
     assert program is not None
-    content = program.model_proto.SerializeToString()
+    model = program.model_proto
+    for name, text in (metadata or {}).items():
+        model.metadata_props.add(key=name, value=text)
+    content = model.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     for rows in (example, example[:1]):
         (got,) = session.run(["output"], {"input": rows.cpu().numpy()})

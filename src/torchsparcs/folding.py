@@ -67,7 +67,7 @@ class AnchorTable:
     """:func:`choose_anchors` for every batch size, decided at each power of two.
 
     Starting a product takes a few microseconds, which a GPU could fill with far more arithmetic
-    than a CPU: there, small networks fold less.
+    than a CPU: there, small networks fold less. Many members share a start.
 
     >>> table = AnchorTable([20, 200, 200, 20], input_is_silent=True)
     >>> table[1, "cpu"], table[1024, "cpu"], table[1024, "cuda"]
@@ -77,7 +77,7 @@ class AnchorTable:
     overhead: ClassVar = {"cpu": 200_000, "cuda": 100_000_000}
     deepest = 128  # with more layers than that it is always the recursion
 
-    def __init__(self, widths: Sequence[int], *, input_is_silent: bool = False):
+    def __init__(self, widths: Sequence[int], *, input_is_silent: bool = False, members: int = 1):
         # for each kind of device: (smallest batch, anchors) in ascending order
         self._rows: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
         for device, overhead in self.overhead.items():
@@ -86,7 +86,7 @@ class AnchorTable:
                 continue
             for batch in (2**power for power in range(21)):
                 anchors = choose_anchors(
-                    widths, batch, input_is_silent=input_is_silent, overhead=overhead
+                    widths, batch, input_is_silent=input_is_silent, overhead=overhead // members
                 )
                 if anchors != rows[-1][1]:
                     rows.append((batch, anchors))

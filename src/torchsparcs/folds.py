@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-FOLDS = 4  # of a cross-validation
+FOLDS = 3  # of a cross-validation
 MANY_ROWS = 10_000  # enough for one hold-out to judge well
 HELD_OUT = 0.2
 
@@ -41,18 +41,15 @@ class Folds:
 def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Folds:
     """``validation`` rows held out: a share of them, a number of folds, or "auto".
 
-    With k folds, k fits judge what they were not fitted to and one more is fitted to all rows; a
-    share is the first of the folds alone. Classes are spread evenly over the folds.
+    With k folds, k fits judge what they were not fitted to and one more is fitted to all rows; of a
+    share there is one and one more. Classes are spread evenly over the folds.
     """
     rows = len(target)
     if validation == "auto":
         validation = min(FOLDS, rows) if rows < MANY_ROWS else HELD_OUT
     whole = isinstance(validation, int) and not isinstance(validation, bool)
-    if whole and 2 <= validation <= rows:
-        count, used = validation, validation
-    elif isinstance(validation, float) and 0 < validation <= 0.5 and rows >= 2:
-        count, used = min(rows, round(1 / validation)), 1
-    else:
+    is_share = isinstance(validation, float) and 0 < validation <= 0.5 and rows >= 2
+    if not is_share and not (whole and 2 <= validation <= rows):
         raise ValueError(
             "Expected validation to be 'auto', a share of the rows up to 0.5, a number of folds "
             f"from 2 to {rows}, or a pair (X, y). Got {validation!r}."
@@ -60,10 +57,14 @@ def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Fo
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
     if is_classes:
         order = order[torch.argsort(target.cpu()[order], stable=True)]
-    fold = torch.empty(rows, dtype=torch.long)
-    fold[order] = torch.arange(rows) % count
-    judge = torch.where(fold < used, fold, -1)
-    fitted = torch.stack([*(fold != index for index in range(used)), torch.ones(rows) > 0])
+    judge = torch.full((rows,), -1)
+    if is_share:
+        held_out = max(1, round(validation * rows))
+        judge[order[torch.arange(held_out) * rows // held_out]] = 0
+    else:
+        judge[order] = torch.arange(rows) % validation
+    fits = 1 if is_share else validation
+    fitted = torch.stack([*(judge != index for index in range(fits)), torch.ones(rows) > 0])
     return Folds(fitted, judge)
 
 

@@ -55,7 +55,7 @@ class History:
             train_loss=[losses[index] for losses in self.train_loss],
             validation_loss=[losses[index] for losses in self.validation_loss],
             validation_score=[scores[index] for scores in self.validation_score],
-            recruited=[counts[index] for counts in self.recruited],
+            recruited=[counts[index] if counts else [] for counts in self.recruited],
             snapshots=[
                 (epoch, {name: values[index] for name, values in snapshot.items()})
                 for epoch, snapshot in self.snapshots

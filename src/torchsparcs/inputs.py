@@ -25,6 +25,8 @@ from torchsparcs.tables import (
     text_of,
 )
 
+FARTHEST = 10.0  # from zero, after standardisation
+
 
 @dataclass(frozen=True)
 class Column(Record):
@@ -72,7 +74,8 @@ class Inputs(Record):
     Numbers, integers and bools are numbers. Text, and what a DataFrame declares as categories, is
     one column of zeros and ones for each text (one for two texts). Text that says a finite number
     in every row is a column of numbers. Columns of zeros and ones are standardised like the
-    others; constant columns are left out.
+    others; constant columns are left out. No value lands farther than 10 from zero: a column that
+    hardly ever varies, or a rare category, has a larger scale than its standard deviation.
 
     Shape:
         - X (rows, columns): array, tensor or DataFrame
@@ -125,6 +128,8 @@ class Inputs(Record):
         ]
         encoded = _encoded(table, columns, list(range(len(columns))))
         mean, scale, is_constant = moments(encoded, weight)
+        farthest = np.maximum(encoded.max(axis=0) - mean, mean - encoded.min(axis=0))
+        scale = np.maximum(scale, farthest / FARTHEST)
         if is_constant.all():
             raise ValueError("Expected a column of X that varies. Got constant columns only.")
         starts = np.cumsum([0, *(len(column.encoded_names) for column in columns)])

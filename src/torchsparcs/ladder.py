@@ -1,7 +1,6 @@
 """Trained members cut down size by size, fine-tuned together and judged at every size."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from torchsparcs.training import train
 
 ROWS_PER_SOURCE = 4  # of data, for the least squares of a cut
 FEWEST_ROWS = 2000
-FEWEST_GROUPS = 2
+FEWEST_GROUPS = 3
 BELOW_LINEAR = 10  # the smallest size of a ladder is a linear model's divided by that
 
 
@@ -29,56 +28,58 @@ class Rung(NamedTuple):
 
 @dataclass
 class Ladder:
-    """The members of ``population``, group by group, on their way down.
-
-    ``tuning`` is the recipe of the fine-tuning after each cut.
-    """
+    """The members of a population, group by group, on their way down."""
 
     evidence: Evidence
-    tuning: TrainConfig
     directs: list[DirectSpace]
     groups: list[int]  # those that are left
 
     @classmethod
-    def of(cls, population: Population, evidence: Evidence, tuning: TrainConfig) -> "Ladder":
+    def of(cls, population: Population, evidence: Evidence) -> "Ladder":
         members = range(population.members)
         directs = [simplified(direct_space(population.member(i))) for i in members]
-        return cls(evidence, tuning, directs, list(range(len(directs) // evidence.fits)))
+        return cls(evidence, directs, list(range(len(directs) // evidence.fits)))
 
     def top(self) -> list[Rung]:
         """Every group as it was trained."""
         return self._rungs(CompactPopulation(self.directs))
 
-    def sizes(self, shrink: float, largest: int | None) -> Iterator[int]:
+    def sizes(self, shrink: float, largest: int | None) -> list[int]:
         """Numbers of parameters from the largest member downwards, well below a linear model's."""
         size = max(map(parameter_count, self.directs)) * shrink
         size = size if largest is None else min(size, largest)
         outputs, inputs = self.directs[0].outputs, self.directs[0].inputs
-        smallest = outputs * max(2, (inputs + 1) // BELOW_LINEAR)
+        smallest = min(math.floor(size), outputs * max(2, (inputs + 1) // BELOW_LINEAR))
+        sizes = []
         while size > smallest:
-            yield math.floor(size)
+            sizes.append(math.floor(size))
             size *= shrink
-        yield smallest
+        return [*sizes, smallest]
 
-    def step(self, size: int) -> list[Rung]:
-        """Cut every member to ``size`` parameters, fine-tune and judge them.
+    def step(self, size: int, shrink: float, tuning: TrainConfig) -> list[Rung]:
+        """Cut every member to ``size`` parameters or a little less, fine-tune and judge them.
 
-        Then the group with the highest loss leaves, until few are left.
+        The groups are spread over the sizes down to ``size`` · ``shrink``. Once they have all been
+        cut, but for one, that with the highest loss leaves at every step, until few are left.
         """
-        evidence = self.evidence
+        evidence, groups = self.evidence, len(self.groups)
+        sizes = [math.floor(size * shrink ** (place / groups)) for place in range(groups)]
         sources = max(d.weights.shape[1] for d in self.directs)
         count = max(FEWEST_ROWS, ROWS_PER_SOURCE * sources)
         inputs = [evidence.some_inputs(fit, count) for fit in range(evidence.fits)]
+        uncut = sum(
+            parameter_count(d) <= size for d in self.directs[evidence.fits - 1 :: evidence.fits]
+        )
         self.directs = [
-            cut_to(direct, inputs[index % evidence.fits], size)
+            cut_to(direct, inputs[index % evidence.fits], sizes[index // evidence.fits])
             for index, direct in enumerate(self.directs)
         ]
         population = CompactPopulation(self.directs).to(evidence.inputs.device)
-        weights = evidence.member_weights(len(self.groups))
-        train(population, evidence.pair, self.tuning, weights=weights, progress=False)
+        weights = evidence.member_weights(groups)
+        train(population, evidence.pair, tuning, weights=weights, progress=False)
         self.directs = population.to_directs()
         rungs = self._rungs(population)
-        if len(rungs) > FEWEST_GROUPS:
+        if uncut <= 1 and groups > FEWEST_GROUPS:
             self._leave(max(rungs, key=lambda rung: rung.judgement.loss).group)
         return rungs
 

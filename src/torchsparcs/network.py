@@ -72,7 +72,9 @@ class SpectralModule(nn.Module):
         self.update = update
 
         sizes = [self.widths[0] + self.bias, *self.widths[1:]]
-        self._anchors = AnchorTable(sizes, input_is_silent=not self.train_input_eigenvalues)
+        self._anchors = AnchorTable(
+            sizes, input_is_silent=not self.train_input_eigenvalues, members=math.prod(members)
+        )
 
         def empty(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(*members, *shape, device=device, dtype=dtype))

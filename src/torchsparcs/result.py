@@ -157,10 +157,23 @@ def load_result(path: str | Path) -> SearchResult:
     return SearchResult(**{**parts, "front": tuple(candidates[:-1]), "linear": candidates[-1]})
 
 
-def on_the_front(candidates: Iterable[Candidate]) -> list[Candidate]:
+def on_the_front(
+    candidates: Iterable[Candidate], max_parameters: int | None = None
+) -> list[Candidate]:
     """Those with a better score than all that have no more parameters, by size."""
+    judged = [found for found in candidates if not math.isnan(found.score)]
+    if not judged:
+        raise ValueError("Expected validation rows whose target varies. Got one value in all.")
+    by_size = sorted(judged, key=lambda found: (found.parameters, -found.score))
+    if max_parameters is not None and by_size[0].parameters > max_parameters:
+        raise ValueError(
+            f"Expected max_parameters of at least {by_size[0].parameters}, the smallest network "
+            f"that was found. Got {max_parameters}."
+        )
     front, best = [], -math.inf
-    for found in sorted(candidates, key=lambda found: (found.parameters, -found.score)):
+    for found in by_size:
+        if max_parameters is not None and found.parameters > max_parameters:
+            break
         if found.score > best:
             front.append(found)
             best = found.score

@@ -78,7 +78,7 @@ def read_run(path: str | Path) -> dict[str, Any]:
             "history": _read_history(folder),
             "settings": settings["settings"],
         }
-    except (OSError, KeyError, TypeError, ValueError, AttributeError, SafetensorError) as error:
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
         raise ValueError(
             f"Expected the folder of a search. {folder} is damaged: {error}"
         ) from error

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,13 +22,43 @@ from torchsparcs.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.progress import stage
 from torchsparcs.result import Candidate, SearchResult, on_the_front
 from torchsparcs.standardization import weights_of
+from torchsparcs.tables import rows_of
 from torchsparcs.training import train
 
 PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
-PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.5  # of the steps of the training
+PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.4  # of the steps of the training
+CLEARLY_BETTER = 0.9  # of the loss
 PATH_RATIO = 5.0  # from one penalty weight to the next
 MOST_EPOCHS = 400  # of a training: few rows are soon known by heart
 LINEAR = 1e6  # a penalty weight under which nothing can be recruited
+
+
+class Way(NamedTuple):
+    """One way to train a population; a rehearsal chooses among them.
+
+    Attributes:
+        start: of the hidden eigenvalues; zero is asleep, a perceptron that recruits.
+        depth: how many of the hidden layers take part; None for all.
+        widths: of the hidden layers where none were asked for; () leaves the default.
+    """
+
+    input_dropout: float = 0.0
+    start: float = 0.0
+    depth: int | None = None
+    widths: tuple[int, ...] = ()
+    eigenvalue_lr_scale: float = 30.0
+    transfer_weight_decay: float = 1.0
+    tune_weight_decay: float = 0.02
+
+
+WAYS: dict[str, Way] = {
+    "asleep": Way(),
+    "asleep with dropout": Way(input_dropout=0.1, tune_weight_decay=0.1),
+    # a plain network from the start, for smooth tasks that need every neuron a little
+    "awake": Way(
+        start=-1.0, depth=1, widths=(256,), eigenvalue_lr_scale=1.0, transfer_weight_decay=0.1
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -40,29 +70,27 @@ class SearchConfig:
             many times, but never takes more than ``longest`` steps.
         path: how many penalty weights below the smallest that recruits nothing, each a fifth of
             the one before.
-        dropouts: shares of the inputs to drop while training; a rehearsal with one part of the data
-            chooses.
+        ways: names from ``WAYS``; a rehearsal with one part of the data chooses.
         shrink: the number of parameters from one size to the next smaller one.
-        tune_share: steps of the fine-tuning at each size, as a share of those of the training.
+        tune_share: steps of the fine-tuning at each size, as a share of those of the training, on
+            average; the smaller the network, the longer it takes.
     """
 
     steps: int = 1000
-    epochs: int = 30
+    epochs: int = 50
     longest: int = 12_000
     batch_size: int = 128
     lr: float = 1e-2
-    transfer_weight_decay: float = 1.0
     path: int = 4
-    dropouts: tuple[float, ...] = (0.0, 0.1)
-    shrink: float = 0.65
-    tune_share: float = 0.2
-    tune_weight_decay: float = 0.1
+    ways: tuple[str, ...] = tuple(WAYS)
+    shrink: float = 0.6
+    tune_share: float = 0.25
 
     def __post_init__(self) -> None:
         check_counts(self, "steps", "epochs", "longest", "batch_size", "path")
-        check_amounts(
-            self, "lr", "transfer_weight_decay", "dropouts", "tune_share", "tune_weight_decay"
-        )
+        check_amounts(self, "lr", "tune_share")
+        if not self.ways or not set(self.ways) <= set(WAYS):
+            raise ValueError(f"Expected ways among {', '.join(WAYS)}. Got {self.ways!r}.")
         if not 0 < self.shrink < 1:
             raise ValueError(f"Expected shrink to be between 0 and 1. Got {self.shrink!r}.")
 
@@ -104,7 +132,7 @@ def search(
         y: (rows,), or (rows, outputs) for regression.
         widths: of the hidden layers, the most that a network may use.
         task: "regression", "classification", or "auto" to tell by the target.
-        validation: "auto" (four folds; from 10,000 rows a fifth held out), a share of the rows, a
+        validation: "auto" (three folds; from 10,000 rows a fifth held out), a share of the rows, a
             number of folds, or a pair (X, y); with a pair no network is fitted to those rows.
         penalty_weights: "auto", or the path itself; the linear model is always added.
         max_parameters: nothing larger is kept.
@@ -121,14 +149,14 @@ def search(
     on = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     run = _Search(evidence.to(torch.device(on)), widths, activation, config, seed, progress)
     with _threads_for(evidence, on):
-        weights, dropout = run.path(penalty_weights)
-        candidates = run.candidates(weights, dropout, max_parameters)
+        weights, way = run.plan(penalty_weights)
+        candidates = run.candidates(weights, WAYS[way], max_parameters)
     settings = {
         "task": preprocessing.target.task,
-        "widths": list(run.widths),
+        "widths": list(run.widths(WAYS[way])),
         "activation": activation,
         "penalty_weights": weights,
-        "dropout": dropout,
+        "way": way,
         "rows": len(evidence.inputs),
         "judged_rows": len(evidence.folds.judged),
         "fits": evidence.fits,
@@ -138,9 +166,8 @@ def search(
         "seconds": time.perf_counter() - started,
         "config": dataclasses.asdict(config),
     }
-    return SearchResult(
-        tuple(on_the_front(candidates)), candidates[0], preprocessing, run.history, settings
-    )
+    front = on_the_front(candidates, max_parameters)
+    return SearchResult(tuple(front), candidates[0], preprocessing, run.history, settings)
 
 
 class _Search:
@@ -156,70 +183,72 @@ class _Search:
         progress: bool,
     ):
         self.evidence, self.config, self.seed, self.progress = evidence, config, seed, progress
-        rows, inputs = evidence.inputs.shape
-        outputs = _outputs_of(evidence)
-        hidden = _default_widths(rows) if hidden is None else hidden
-        self.widths = checked_widths([inputs, *hidden, outputs])
-        self.activation = activation
+        self.hidden, self.activation = hidden, activation
+        self.widths(WAYS["asleep"])  # bad ones are refused before anything is done
         self.history = History()
-        per_epoch = math.ceil(rows / config.batch_size)
+        per_epoch = math.ceil(len(evidence.inputs) / config.batch_size)
         least = max(config.steps, config.epochs * per_epoch)
         self.steps = min(least, config.longest, MOST_EPOCHS * per_epoch)
 
-    def path(self, weights: Sequence[float] | str) -> tuple[list[float], float]:
-        """The penalty weights from the one that recruits nothing downwards, and the dropout.
+    def widths(self, way: Way) -> tuple[int, ...]:
+        """Of all layers; ``way`` may leave hidden layers out."""
+        rows, inputs = self.evidence.inputs.shape
+        hidden = (way.widths or _default_widths(rows)) if self.hidden is None else self.hidden
+        return checked_widths([inputs, *list(hidden)[: way.depth], _outputs_of(self.evidence)])
 
-        Both are found with the first of the fits alone.
+    def plan(self, weights: Sequence[float] | str) -> tuple[list[float], str]:
+        """The penalty weights from the one that recruits nothing downwards, and the way to train.
+
+        The first way is taken unless another is clearly better.
         """
-        dropouts = self.config.dropouts
+        ways = self.config.ways
         with stage("looking for the largest penalty that matters", self.progress):
             path = self._path_from_pilot() if weights == "auto" else _checked_path(weights)
-        if len(dropouts) == 1:
-            return path, dropouts[0]
+        if len(ways) == 1:
+            return path, ways[0]
         with stage("comparing ways to train", self.progress):
             steps = self.steps * REHEARSAL_SHARE
-            losses = [min(self._rehearsal(steps, path[1:], share)[0]) for share in dropouts]
-        return path, dropouts[losses.index(min(losses))]
+            some = path[2::2] or path[1:]
+            judging = self.evidence.judging_fits()
+            losses = [min(self._rehearsal(judging, steps, some, WAYS[way])[0]) for way in ways]
+        handicapped = [losses[0] * CLEARLY_BETTER, *losses[1:]]
+        return path, ways[handicapped.index(min(handicapped))]
 
     def _path_from_pilot(self) -> list[float]:
-        _, idle = self._rehearsal(self.steps * PILOT_SHARE, PILOT_WEIGHTS, 0.0)
+        first, steps = self.evidence.judging_fits(1), self.steps * PILOT_SHARE
+        _, idle = self._rehearsal(first, steps, PILOT_WEIGHTS, WAYS["asleep"])
         recruit_nothing = [w for w, is_idle in zip(PILOT_WEIGHTS, idle, strict=True) if is_idle]
         largest = min(recruit_nothing, default=PILOT_WEIGHTS[0] * PATH_RATIO)
         return [largest / PATH_RATIO**step for step in range(self.config.path + 1)]
 
     def _rehearsal(
-        self, steps: float, weights: Sequence[float], dropout: float
+        self, evidence: Evidence, steps: float, weights: Sequence[float], way: Way
     ) -> tuple[list[float], list[bool]]:
         """Of each weight the loss, infinite where it diverged, and whether it recruits nothing."""
-        evidence = self.evidence.first_fit()
-        population = self._population(len(weights))
-        self._train(population, evidence, self._recipe(steps, tuple(weights), dropout))
+        population = self._population(len(weights) * evidence.fits, way)
+        each = tuple(weight for weight in weights for _ in range(evidence.fits))
+        self._train(population, evidence, self._recipe(steps, each, way))
         losses = [found.loss for found in evidence.judge(population)]
         return (
             [loss if math.isfinite(loss) else math.inf for loss in losses],
-            [not any(counts) for counts in population.recruited],
+            [not any(counts) for counts in population.recruited[:: evidence.fits]],
         )
 
-    def candidates(
-        self, weights: list[float], dropout: float, largest: int | None
-    ) -> list[Candidate]:
+    def candidates(self, weights: list[float], way: Way, largest: int | None) -> list[Candidate]:
         """Every group at every size; the linear model of the first group comes first."""
         evidence, config = self.evidence, self.config
-        population = self._population(len(weights) * evidence.fits)
+        population = self._population(len(weights) * evidence.fits, way)
         penalties = [LINEAR, *weights[1:]]
         each = tuple(weight for weight in penalties for _ in range(evidence.fits))
-        recipe = self._recipe(self.steps, each, dropout)
+        recipe = self._recipe(self.steps, each, way)
         self.history = self._train(population, evidence, recipe, progress=self.progress)
-        tuning = dataclasses.replace(
-            self._recipe(self.steps * config.tune_share, 0.0, dropout),
-            schedule="warm_cosine",
-            weight_decay=config.tune_weight_decay,
-        )
-        ladder = Ladder.of(population, evidence, tuning)
+        ladder = Ladder.of(population, evidence)
         rungs = ladder.top()
-        for size in ladder.sizes(config.shrink, largest):
+        sizes = ladder.sizes(config.shrink, largest)
+        for place, size in enumerate(sizes, start=1):
+            share = config.tune_share * (0.5 + place / len(sizes))  # small networks need it most
             with stage(f"cutting to {size:,} parameters", self.progress):
-                rungs += ladder.step(size)
+                rungs += ladder.step(size, config.shrink, self._tuning(share, way))
         return [self._candidate(rung, weights) for rung in rungs]
 
     def _candidate(self, rung: Rung, weights: list[float]) -> Candidate:
@@ -233,15 +262,18 @@ class _Search:
             member=(rung.group + 1) * self.evidence.fits - 1,
         )
 
-    def _population(self, members: int) -> Population:
-        return Population(
-            self.widths,
+    def _population(self, members: int, way: Way) -> Population:
+        population = Population(
+            self.widths(way),
             seeds=[self.seed] * members,
             activation=self.activation,
             device=self.evidence.inputs.device,
         )
+        for eigenvalues in population.hidden_eigenvalues:
+            eigenvalues.data.fill_(way.start)
+        return population
 
-    def _recipe(self, steps: float, weights: Any, dropout: float) -> TrainConfig:
+    def _recipe(self, steps: float, weights: Any, way: Way) -> TrainConfig:
         config, rows = self.config, len(self.evidence.inputs)
         batch_size = min(config.batch_size, rows)
         return TrainConfig(
@@ -249,11 +281,19 @@ class _Search:
             epochs=max(1, round(steps * batch_size / rows)),
             batch_size=batch_size,
             lr=config.lr,
-            transfer_weight_decay=config.transfer_weight_decay,
+            eigenvalue_lr_scale=way.eigenvalue_lr_scale,
+            transfer_weight_decay=way.transfer_weight_decay,
             penalty_weight=weights,
-            input_dropout=dropout,
+            input_dropout=way.input_dropout,
             capture=self.evidence.inputs.is_cuda,
             seed=self.seed,
+        )
+
+    def _tuning(self, share: float, way: Way) -> TrainConfig:
+        return dataclasses.replace(
+            self._recipe(self.steps * share, 0.0, way),
+            schedule="warm_cosine",
+            weight_decay=way.tune_weight_decay,
         )
 
     def _train(
@@ -271,14 +311,17 @@ def _prepared(
     X: Any, y: Any, task: str, validation: Any, sample_weight: Any, seed: int
 ) -> tuple[Preprocessing, Evidence]:
     """What was learnt about the table, and its rows in folds; rows of weight zero are left out."""
-    inputs = Inputs.fit(X, sample_weight)
-    target = Target.fit(y, task, sample_weight)
+    if len(X) != len(y):
+        raise ValueError(f"Expected as many rows in X as in y. Got {len(X)} and {len(y)}.")
+    counts = weights_of(sample_weight, len(X))
+    if counts is not None:
+        X, y, counts = (rows_of(part, counts > 0) for part in (X, y, counts))
+    inputs, target = Inputs.fit(X, counts), Target.fit(y, task, counts)
     here, there = inputs.transform(X), target.transform(y)
-    if len(here) != len(there):
-        raise ValueError(f"Expected as many rows in X as in y. Got {len(here)} and {len(there)}.")
-    counts = weights_of(sample_weight, len(here))
     weights = torch.ones(len(here)) if counts is None else torch.from_numpy(counts).float()
     if isinstance(validation, (tuple, list)):
+        if len(validation) != 2:
+            raise ValueError(f"Expected validation to be a pair (X, y). Got {len(validation)}.")
         x, t = inputs.transform(validation[0]), target.transform(validation[1])
         if len(x) != len(t):
             raise ValueError(

@@ -105,6 +105,13 @@ class Table:
         return values
 
 
+def rows_of(data: Any, kept: np.ndarray) -> Any:
+    """The rows of a DataFrame, Series, array, tensor or list for which ``kept`` (rows,) is true."""
+    if hasattr(data, "to_pandas"):
+        data = data.to_pandas()
+    return data.iloc[np.flatnonzero(kept)] if hasattr(data, "iloc") else array_of(data)[kept]
+
+
 def array_of(data: Any) -> np.ndarray:
     """An array, tensor or nested list, as an array."""
     if hasattr(data, "tocsr") or (isinstance(data, Tensor) and data.layout != torch.strided):

@@ -22,18 +22,18 @@ class Task(NamedTuple):
         score: of (output, target), taken once over all the data; the larger the better.
         check: of (target, outputs), raises ValueError for targets the task cannot have.
         losses, scores: of (output, target), (n,) each, with ``loss`` and ``score`` as their means;
-            None where only a mean is known.
+            None where only a mean is known. ``scores`` also takes the share of each row, (n,).
     """
 
     loss: LossFunction
     score: LossFunction
     check: Callable[[Tensor, int], None]
     losses: LossFunction | None = None
-    scores: LossFunction | None = None
+    scores: Callable[..., Tensor] | None = None
 
 
 def _task_of_rows(
-    losses: LossFunction, scores: LossFunction, check: Callable[[Tensor, int], None]
+    losses: LossFunction, scores: Callable[..., Tensor], check: Callable[[Tensor, int], None]
 ) -> Task:
     return Task(
         loss=lambda output, target: losses(output, target).mean(),
@@ -72,22 +72,25 @@ def _cross_entropies(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output, target.long(), reduction="none")
 
 
-def _r2_scores(output: Tensor, target: Tensor) -> Tensor:
+def _r2_scores(output: Tensor, target: Tensor, share: Tensor | None = None) -> Tensor:
     """1 − (y − ŷ)² / Var y, the mean over the outputs that vary; NaN where none does.
 
-    Its mean over the rows is R².
+    Its mean over the rows, each with its ``share`` (n,) that sum to one, is R².
     """
     target = _aligned(output, target)
-    spread = (target - target.mean(dim=0)).square().mean(dim=0)
+    if share is None:
+        share = target.new_full((len(target),), 1 / len(target))
+    share = share.to(target.dtype).view(-1, *[1] * (target.dim() - 1))
+    spread = (share * (target - (share * target).sum(dim=0)).square()).sum(dim=0)
     varying = spread > 0
     return (1 - (target - output).square() / spread)[:, varying].mean(dim=-1)
 
 
-def _hits_of_labels(output: Tensor, target: Tensor) -> Tensor:
+def _hits_of_labels(output: Tensor, target: Tensor, share: Tensor | None = None) -> Tensor:
     return ((output > 0) == (_aligned(output, target) > 0.5)).float().mean(dim=-1)
 
 
-def _hits_of_classes(output: Tensor, target: Tensor) -> Tensor:
+def _hits_of_classes(output: Tensor, target: Tensor, share: Tensor | None = None) -> Tensor:
     return (output.argmax(dim=-1) == target).float()
 
 

@@ -1,0 +1,312 @@
+"""The search as scikit-learn estimators."""
+
+import copy
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state, check_X_y
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from torchsparcs.refit import refit
+from torchsparcs.result import SearchResult
+from torchsparcs.search import SearchConfig, search
+from torchsparcs.standardization import weights_of
+from torchsparcs.tasks import evaluation_mode
+
+PICKS = ("smallest", "best")
+MOST_COPIES = 10  # of a row on average; whole weights beyond are weights like any other
+
+
+class _Sparcs(BaseEstimator):
+    """What both have in common."""
+
+    task: str
+    target_rules: dict[str, Any]  # for scikit-learn's check of y
+    result_: SearchResult
+
+    def __init__(
+        self,
+        *,
+        widths: Sequence[int] | None = None,
+        pick: str = "smallest",
+        max_parameters: int | None = None,
+        validation: Any = "auto",
+        penalty_weights: Sequence[float] | str = "auto",
+        activation: str = "relu",
+        steps: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        device: str = "auto",
+        verbose: bool = False,
+    ):
+        self.widths = widths
+        self.pick = pick
+        self.max_parameters = max_parameters
+        self.validation = validation
+        self.penalty_weights = penalty_weights
+        self.activation = activation
+        self.steps = steps
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Search on ``X`` (rows, columns) and ``y``; with ``warm_start`` the next fit refines.
+
+        A row of weight zero is not there; the order of the rows does not matter. Where all weights
+        (rows,) are whole numbers, of ten on average at most, a row counts as that many copies, to
+        the last bit. The copies may lie on both sides of a fold, as repeated rows do.
+        """
+        if self.pick not in PICKS:
+            raise ValueError(f"Expected pick to be one of {', '.join(PICKS)}. Got {self.pick!r}.")
+        goes_on = bool(self.warm_start) and hasattr(self, "result_")
+        table, target = self._checked_table(X, y, reset=not goes_on)
+        rows, weight = _canonical_rows(table, target, weights_of(sample_weight, len(target)))
+        table = table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
+        target = target[rows]
+        options: dict[str, Any] = {
+            "validation": self.validation,
+            "sample_weight": self._weighted(target, weight),
+            "seed": self._seed(),
+            "device": self.device,
+            "progress": bool(self.verbose),
+        }
+        if goes_on:
+            self.result_ = refit(self.result_, table, target, steps=self.steps, **options)
+        else:
+            self._learn_classes(target)
+            self.result_ = search(
+                table,
+                target,
+                task=self.task,
+                widths=self.widths,
+                penalty_weights=self.penalty_weights,
+                max_parameters=self.max_parameters,
+                activation=self.activation,
+                config=_config(self.steps),
+                **options,
+            )
+        chosen = self.result_.pick(self.pick)
+        self.front_ = self.result_.front
+        self.network_ = chosen.network
+        self.architecture_ = chosen.architecture
+        self.history_ = self.result_.history.member(chosen.member)
+        return self
+
+    def _checked_table(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        """Columns and target by scikit-learn's own checks; text is left to ``Inputs``."""
+        X = _frame_if_foreign(X)
+        rules = {"ensure_min_samples": 2, **self.target_rules}
+        if _has_text(X):
+            validate_data(self, X, y, reset=reset, skip_check_array=True)
+            _, target = check_X_y(np.zeros((len(X), 1)), y, estimator=self, **rules)
+            return X.reset_index(drop=True), self._as_target(target)
+        table, target = validate_data(self, X, y, reset=reset, dtype=np.float64, **rules)
+        if isinstance(X, pd.DataFrame) and hasattr(self, "feature_names_in_"):
+            table = pd.DataFrame(table, columns=self.feature_names_in_)
+        return table, self._as_target(target)
+
+    def _as_target(self, y: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _learn_classes(self, y: np.ndarray) -> None:
+        pass
+
+    def _weighted(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        return weight
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _outputs(self, X: Any) -> Tensor:
+        """Raw, (rows, outputs), in float64: in float32 a row's neighbours show in its last bits."""
+        check_is_fitted(self)
+        X = _frame_if_foreign(X)
+        inputs = self.result_.preprocessing.inputs
+        if _has_text(X) or any(column.categories for column in inputs.columns):
+            X = validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, dtype=np.float64)
+        network = copy.deepcopy(self.network_).cpu().double()
+        with evaluation_mode(network):
+            return network(inputs.transform(X).double())
+
+
+class SparcsClassifier(ClassifierMixin, _Sparcs):
+    """The smallest network that tells the classes apart, found by :func:`torchsparcs.search`.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = SparcsClassifier(steps=100, penalty_weights=[1e-3], validation=0.25, random_state=0)
+    >>> _ = model.fit(X, y)
+    >>> model.predict_proba(X).shape, model.score(X, y) > 0.9
+    ((150, 3), True)
+
+    Args:
+        widths, max_parameters, validation, penalty_weights, activation, device: as in ``search``.
+        pick: from the front, "smallest" (within a standard error of the best score) or "best".
+        steps: of the training; by default as many as ``SearchConfig`` says.
+        class_weight: {label: weight}, "balanced" (each class counts the same) or None.
+        warm_start: a second ``fit`` fine-tunes the front it finds on the new rows, by
+            :func:`torchsparcs.refit.refit`, instead of searching anew: other rows, the same
+            columns, no new classes, the same architectures.
+        random_state: a seed, a ``RandomState``, or None for another outcome every time.
+        verbose: show progress.
+
+    Attributes:
+        front_: the candidates, from the smallest to the best.
+        network_: the picked ``CompactNetwork``, from standardised columns to raw outputs.
+        architecture_: of that network, in words.
+        history_: of the training it comes from.
+        result_: all of the ``SearchResult``.
+        classes_: the labels, sorted.
+        n_features_in_, feature_names_in_: of the columns; names where all are text.
+
+    Shape:
+        - X (rows, columns), an array, or a DataFrame that may have columns of text; y (rows,)
+        - ``predict`` (rows,), ``predict_proba`` (rows, classes)
+    """
+
+    task = "classification"
+    target_rules: dict[str, Any] = {}  # noqa: RUF012
+
+    def __init__(
+        self,
+        *,
+        widths: Sequence[int] | None = None,
+        pick: str = "smallest",
+        max_parameters: int | None = None,
+        validation: Any = "auto",
+        penalty_weights: Sequence[float] | str = "auto",
+        activation: str = "relu",
+        steps: int | None = None,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        device: str = "auto",
+        verbose: bool = False,
+    ):
+        super().__init__(
+            widths=widths,
+            pick=pick,
+            max_parameters=max_parameters,
+            validation=validation,
+            penalty_weights=penalty_weights,
+            activation=activation,
+            steps=steps,
+            warm_start=warm_start,
+            random_state=random_state,
+            device=device,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The labels, (rows,)."""
+        output = self._outputs(X)
+        return self.result_.preprocessing.target.predict(output).astype(self.classes_.dtype)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, (rows, classes), in the order of ``classes_``."""
+        output = self._outputs(X)
+        return self.result_.preprocessing.target.probabilities(output)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Logits, (rows, classes); of two classes (rows,), positive for the second."""
+        output = self._outputs(X).numpy()
+        return output[:, 0] if output.shape[1] == 1 else output
+
+    def _as_target(self, y: np.ndarray) -> np.ndarray:
+        check_classification_targets(y)
+        return y
+
+    def _learn_classes(self, y: np.ndarray) -> None:
+        self.classes_ = np.unique(y)
+
+    def _weighted(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        if self.class_weight is None:
+            return weight
+        by_class = compute_sample_weight(self.class_weight, y)
+        return by_class if weight is None else by_class * weight
+
+
+class SparcsRegressor(RegressorMixin, _Sparcs):
+    """The smallest network that predicts the numbers, found by :func:`torchsparcs.search`.
+
+    >>> x = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+    >>> model = SparcsRegressor(steps=100, penalty_weights=[1e-3], validation=0.25, random_state=0)
+    >>> model.fit(x, np.abs(x[:, 0])).score(x, np.abs(x[:, 0])) > 0.9
+    True
+
+    Parameters and attributes are those of :class:`SparcsClassifier`, without classes.
+
+    Shape:
+        - X (rows, columns), an array, or a DataFrame that may have columns of text
+        - y and ``predict`` (rows,) or (rows, outputs); one column of y is predicted as (rows,)
+    """
+
+    task = "regression"
+    target_rules: dict[str, Any] = {"y_numeric": True, "multi_output": True}  # noqa: RUF012
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Values in their own units, (rows,) or (rows, outputs)."""
+        output = self._outputs(X)
+        return self.result_.preprocessing.target.predict(output)
+
+    def _as_target(self, y: np.ndarray) -> np.ndarray:
+        return y.astype(np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _config(steps: int | None) -> SearchConfig:
+    return SearchConfig() if steps is None else SearchConfig(steps=steps, epochs=1, longest=steps)
+
+
+def _frame_if_foreign(X: Any) -> Any:
+    """Other libraries' DataFrames as pandas has them."""
+    return X.to_pandas() if hasattr(X, "to_pandas") else X
+
+
+def _has_text(X: Any) -> bool:
+    """Whether a DataFrame has columns that are neither numbers nor truth values."""
+    return isinstance(X, pd.DataFrame) and not all(
+        pd.api.types.is_numeric_dtype(kind) for kind in X.dtypes
+    )
+
+
+def _canonical_rows(
+    table: Any, target: np.ndarray, weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Which rows to take, in an order that is their own, and what each then counts.
+
+    Rows are sorted by a hash of what they hold, so that the same rows, repeated or weighted and
+    in whatever order, lead to the same fit.
+    """
+    rows = np.arange(len(target)) if weight is None else np.flatnonzero(weight)
+    parts = [pd.DataFrame(table), pd.DataFrame(target)]
+    parts = [part.astype(str) if _has_text(part) else part for part in parts]
+    frame = pd.concat(parts, axis=1).iloc[rows]
+    order = pd.util.hash_pandas_object(frame, index=False).to_numpy()
+    if weight is None:
+        return rows[np.argsort(order, kind="stable")], None
+    weight = weight[rows]
+    is_whole = bool((weight == np.round(weight)).all())
+    if is_whole and weight.sum() <= MOST_COPIES * len(weight):
+        counts = weight.astype(np.int64)
+        return np.repeat(rows, counts)[np.argsort(np.repeat(order, counts), kind="stable")], None
+    place = np.lexsort((weight, order))
+    return rows[place], weight[place]

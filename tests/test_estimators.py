@@ -1,0 +1,173 @@
+"""The estimators are scikit-learn's, in every check it has, and do what they say beside."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.metrics import recall_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import torchsparcs
+from torchsparcs import SearchConfig, SparcsClassifier, SparcsRegressor, estimators
+from torchsparcs.refit import refit
+
+SHORT = {"widths": (8,), "penalty_weights": (1e-3,), "validation": 2, "random_state": 0}
+QUICK = SearchConfig(
+    steps=30, epochs=1, longest=30, ways=("asleep",), shrink=0.2, tune_share=0.5, lr=0.03
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(estimators, "_config", lambda steps: QUICK)
+
+
+def table(rows=80):
+    """Numbers and text, and a target that is the sum of two columns."""
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame(draw.normal(size=(rows, 2)), columns=["age", "noise"])
+    frame["city"] = draw.choice(["Oslo", "Rome"], rows)
+    return frame, frame["age"] + 3 * (frame["city"] == "Rome")
+
+
+@pytest.mark.parametrize("kind", [SparcsClassifier, SparcsRegressor])
+def test_every_check_of_scikit_learn(kind):
+    checks = check_estimator(kind(**{**SHORT, "random_state": None}), on_skip=None)
+    others = {check["check_name"] for check in checks if check["status"] != "passed"}
+    assert len(checks) > 50
+    assert others <= {"check_array_api_input"}  # skipped where SciPy's array API is off
+
+
+def test_the_library_loads_without_scikit_learn():
+    code = "import sys, torchsparcs; assert not {'sklearn', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'SparcsGuess'"):
+        torchsparcs.SparcsGuess  # noqa: B018
+
+
+def test_a_table_with_text_and_labels_that_are_text():
+    X, y = table()
+    labels = np.where(y > 1.5, "warm", "cold").astype(object)
+    model = SparcsClassifier(**SHORT).fit(X, labels)
+    assert model.score(X, labels) > 0.9
+    assert model.classes_.tolist() == ["cold", "warm"]
+    assert model.predict(X).dtype == model.classes_.dtype == object
+    assert list(model.feature_names_in_) == ["age", "noise", "city"]
+    assert model.result_.preprocessing.inputs.encoded_names == ("age", "noise", "city=Rome")
+    assert (model.result_.predict(X) == model.predict(X)).all()
+    chosen = model.predict_proba(X).argmax(axis=1)
+    assert (model.classes_[chosen] == model.predict(X)).all()
+    assert ((model.decision_function(X) > 0) == chosen).all()
+    with pytest.raises(ValueError, match="must be in the same order"):
+        model.predict(X[["city", "age", "noise"]])
+    with pytest.raises(ValueError, match="2 NaN in 'age'"):
+        model.fit(X.assign(age=[np.nan] * 2 + [1.0] * 78), labels)
+    numbers = X[["age", "noise"]]
+    assert SparcsRegressor(**SHORT).fit(numbers, y).result_.preprocessing.inputs.names == (
+        "age",
+        "noise",
+    )
+
+
+def test_several_outputs():
+    X, y = table()
+    both = np.column_stack([y, 100 - 5 * X["age"]])
+    model = SparcsRegressor(**SHORT).fit(X, both)
+    assert model.predict(X).shape == both.shape
+    assert model.score(X, both) > 0.9
+
+
+def test_balanced_classes_find_the_rare_one():
+    X, y = make_blobs([95, 5], centers=[(0, 0), (1.5, 1.5)], random_state=0)
+    plain, balanced = (
+        recall_score(y, SparcsClassifier(class_weight=weight, **SHORT).fit(X, y).predict(X))
+        for weight in (None, "balanced")
+    )
+    assert balanced > plain + 0.3
+    by_hand = SparcsClassifier(class_weight={0: 0.0, 1: 1.0}, **SHORT)
+    with pytest.raises(ValueError, match="class"):
+        by_hand.fit(X, y)
+
+
+def test_whole_weights_are_repetitions_and_others_count_as_they_are():
+    X, y = table(40)
+    both = pd.concat([X, X]), np.concatenate([y, -y])  # two answers to every row
+    weight = np.repeat([3, 0], 40)
+    model = SparcsRegressor(**SHORT)
+    weighted = model.fit(*both, sample_weight=weight).predict(X)
+    order = np.random.default_rng(1).permutation(np.repeat(np.arange(40), 3))
+    assert np.array_equal(weighted, model.fit(X.iloc[order], y.iloc[order]).predict(X))
+    assert model.fit(*both, sample_weight=weight + 0.01).score(X, y) > 0.9
+    assert model.fit(*both).score(X, y) < 0.5
+    with pytest.raises(ValueError, match="not negative"):
+        model.fit(*both, sample_weight=-weight)
+
+
+def test_in_a_pipeline_that_a_grid_search_fits_in_processes():
+    X, _ = table()
+    options = {**SHORT, "steps": 20}
+    pipeline = make_pipeline(StandardScaler(), SparcsRegressor(**options))
+    grid = {"sparcsregressor__pick": ["smallest", "best"]}
+    found = GridSearchCV(pipeline, grid, cv=2, n_jobs=2).fit(X[["age"]], X["age"] ** 2)
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+    assert found.best_estimator_[-1].network_.widths[0] == 1
+
+
+def test_fitted_attributes_survive_pickling_and_clones_have_none():
+    X, y = table()
+    model = SparcsRegressor(pick="best", **SHORT).fit(X, y)
+    best = model.result_.best()
+    assert model.front_ is model.result_.front
+    assert model.network_ is best.network
+    assert model.architecture_ == best.architecture
+    assert model.history_.train_loss == [
+        loss[best.member] for loss in model.result_.history.train_loss
+    ]
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert again.architecture_ == model.architecture_
+    copied = clone(model)
+    assert copied.get_params() == model.get_params()
+    assert not hasattr(copied, "network_")
+    with pytest.raises(ValueError, match=r"pick to be one of smallest, best\. Got 'largest'"):
+        copied.set_params(pick="largest").fit(X, y)
+
+
+def test_warm_start_goes_on_from_the_networks_that_are_there():
+    X, y = table()
+    model = SparcsRegressor(warm_start=True, pick="best", **SHORT).fit(X, y)
+    before = model.result_
+    shifted = y + 1
+    assert model.score(X, shifted) < 0.8
+    model.set_params(steps=200).fit(X, shifted)
+    assert model.score(X, shifted) > 0.9
+    assert model.result_.preprocessing is before.preprocessing
+    known = {found.architecture for found in (*before.front, before.linear)}
+    assert {found.architecture for found in model.front_} <= known
+    assert model.history_.epochs == model.result_.history.epochs == 200
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.fit(X[["age", "city"]], y)
+    model.set_params(warm_start=False).fit(X, y)
+    assert model.result_.history.epochs == 30
+
+
+def test_refit_judges_on_rows_that_were_not_fitted_to():
+    X, y = table(200)
+    noise = np.random.default_rng(2).permutation(y)
+    model = SparcsRegressor(**SHORT).fit(X, y)
+    found = refit(model.result_, X, noise, steps=100, validation=4, progress=False)
+    assert found.best().score < 0.1
+    given = refit(model.result_, X, y, validation=(X, -y), progress=False)
+    assert given.best().score < 0 < given.score(X, y)
+    assert given.settings["judged_rows"] == 200
+    labels = SparcsClassifier(warm_start=True, **SHORT).fit(X, y > 1.5)
+    with pytest.raises(ValueError, match="Expected labels in 'y' among"):
+        labels.fit(X, np.where(y > 1.5, "yes", "no"))

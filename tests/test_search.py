@@ -1,0 +1,242 @@
+"""From a table to an honest front: what is simple stays small, nothing judges what it has seen."""
+
+import dataclasses
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from torchsparcs import SearchConfig, SearchResult, search
+from torchsparcs.folds import FOLDS
+from torchsparcs.search import WAYS, _Search
+
+QUICK = SearchConfig(epochs=1, path=2, ways=("asleep",), shrink=0.5, lr=0.03)
+X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+Y = np.abs(X[:, 0])
+
+
+def found(x=X, y=Y, steps=20, **options) -> SearchResult:
+    defaults = {"widths": (12, 6), "penalty_weights": (1e-3,), "validation": 2}
+    config = dataclasses.replace(QUICK, steps=steps)
+    options = {**defaults, "config": config, **options}
+    return search(x, y, **options, device="cpu", progress=False)
+
+
+@pytest.fixture(scope="module")
+def kink() -> SearchResult:
+    return found(steps=100, penalty_weights=(1e-3, 1e-4), validation=4)
+
+
+@pytest.fixture(scope="module")
+def xor() -> SearchResult:
+    labels = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    return found(X, labels, steps=100, penalty_weights="auto")
+
+
+@pytest.fixture
+def everything(monkeypatch):
+    """Every candidate is kept, whatever its score."""
+    monkeypatch.setattr(sys.modules["torchsparcs.search"], "on_the_front", lambda found, *_: found)
+
+
+def numbers(result: SearchResult) -> list:
+    return [(c.architecture, c.score, c.standard_error, c.loss, c.member) for c in result.front]
+
+
+def is_same(first: SearchResult, second: SearchResult) -> bool:
+    pairs = zip([*first.front, first.linear], [*second.front, second.linear], strict=True)
+    states = [(a.network.state_dict(), b.network.state_dict()) for a, b in pairs]
+    return all(
+        a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a) for a, b in states
+    )
+
+
+class TestTheFront:
+    @pytest.mark.parametrize("name", ["kink", "xor"])
+    def test_rises_with_size_and_is_never_below_the_linear_model(self, name, request):
+        result = request.getfixturevalue(name)
+        front, linear = result.front, result.linear
+        assert len(front) > 1
+        for smaller, larger in pairwise(front):
+            assert smaller.parameters < larger.parameters
+            assert smaller.score < larger.score
+        for candidate in (*front, linear):
+            assert candidate.parameters == sum(p.numel() for p in candidate.network.parameters())
+            assert 0 < candidate.macs <= candidate.parameters
+        assert len(linear.widths) == 2
+        assert any(c.parameters <= linear.parameters and c.score >= linear.score for c in front)
+
+    def test_of_a_kink_is_one_column_few_neurons_and_a_skip(self, kink):
+        """|x| = 2 max(x, 0) − x."""
+        small = kink.smallest()
+        assert small.network.reads == (0,)
+        assert small.architecture.startswith("1 of 3 → ")
+        assert small.parameters <= 12
+        assert kink.best().score > 0.95 > 0.1 > kink.linear.score
+        assert np.abs(kink.predict(X) - Y).mean() < 0.05
+
+    def test_of_a_product_of_signs_needs_hidden_neurons(self, xor):
+        assert xor.settings["task"] == "binary"
+        assert len(xor.smallest().widths) > 2
+        assert xor.best().score > 0.85 > 0.7 > xor.linear.score
+        assert set(xor.predict(X)) == {"same", "other"}
+
+    def test_of_noise_is_no_better_than_nothing(self):
+        """Twenty columns of noise fit sixty rows a little; rows held out are not fooled."""
+        draw = np.random.default_rng(1)
+        x, y = draw.normal(size=(60, 20)), draw.normal(size=60)
+        result = found(x, y, penalty_weights=(1e-4,))
+        assert result.best().score < 0.2
+        assert result.score(x, y, result.linear) > max(0.1, result.linear.score + 0.3)
+
+    def test_holds_nothing_larger_than_allowed(self):
+        result = found(max_parameters=5)
+        assert result.best().parameters <= 5
+        assert found(max_parameters=2).best().parameters == 2
+        wide = np.random.default_rng(0).normal(size=(60, 80))
+        assert found(wide, wide[:, 0], max_parameters=3).best().parameters <= 3
+
+    def test_remembers_how_it_was_found(self, kink, xor):
+        settings = kink.settings
+        assert settings["penalty_weights"] == [1e-3, 1e-3, 1e-4]
+        assert (settings["rows"], settings["judged_rows"], settings["fits"]) == (200, 200, 5)
+        assert settings["widths"] == [3, 12, 6, 1]
+        assert settings["config"] == dataclasses.asdict(dataclasses.replace(QUICK, steps=100))
+        largest, *others = xor.settings["penalty_weights"]
+        assert others == pytest.approx([largest / 5, largest / 25])
+        for candidate in (*kink.front, kink.linear):
+            mine = kink.history.member(candidate.member)
+            assert candidate.member % 5 == 4
+            assert mine.recruited[-1] == [0, 0] or candidate.member >= 5
+        assert kink.history.member(kink.linear.member).recruited[-1] == [0, 0]
+
+
+class TestTables:
+    def test_a_frame_with_text(self):
+        draw = np.random.default_rng(0)
+        frame = pd.DataFrame({"x": draw.normal(size=150), "city": draw.choice(list("abc"), 150)})
+        y = frame["x"].where(frame["city"] == "b", 2.0)
+        result = found(frame, y, steps=50)
+        assert result.preprocessing.inputs.encoded_names == ("x", "city=a", "city=b", "city=c")
+        assert result.best().score > 0.8
+        assert result.predict(frame.iloc[:7], "best").shape == (7,)
+
+    def test_several_outputs(self):
+        result = found(X, np.stack([X[:, 0], 100 * np.abs(X[:, 1])], axis=1), steps=40)
+        assert result.settings["task"] == "regression"
+        assert result.best().score > 0.9
+        assert result.predict(X).shape == (200, 2)
+        assert result.predict(X)[:, 1].max() > 50
+
+    def test_classes_told_by_the_target_or_asked_for(self):
+        three = np.digitize(X[:, 0], [-0.3, 0.3])
+        assert found(X, three, steps=5, task="regression").settings["task"] == "regression"
+        result = found(X, np.array(list("abc"))[three])
+        assert result.settings["task"] == "multiclass"
+        assert result.score(X, np.array(list("abc"))[three]) > 0.8
+        assert set(result.predict(X)) == set("abc")
+
+
+class TestWeights:
+    def test_a_row_of_weight_zero_is_not_there(self):
+        spoiled, weight = Y.copy(), np.ones(200)
+        spoiled[::4], weight[::4] = 50.0, 0.0
+        kept = weight > 0
+        weighted, without = found(y=spoiled, sample_weight=weight), found(X[kept], Y[kept])
+        assert weighted.preprocessing == without.preprocessing
+        assert numbers(weighted) == numbers(without)
+        assert is_same(weighted, without)
+        labels = np.where(Y > 0.5, "high", "low").astype(object)
+        labels[::4] = "never"
+        classes = found(y=labels, sample_weight=weight).preprocessing.target.classes
+        assert classes == ("high", "low")
+
+    def test_rows_count_as_much_as_they_weigh(self):
+        """Half of the rows say +x and half say −x; the heavier ones are believed."""
+        sign = np.where(np.arange(200) % 2, 1.0, -1.0)
+        result = found(y=sign * X[:, 0], sample_weight=np.where(sign > 0, 10.0, 1.0))
+        assert np.corrcoef(result.predict(X), X[:, 0])[0, 1] > 0.8
+
+
+class TestValidation:
+    pair = (np.random.default_rng(5).uniform(-1, 1, (50, 3)),)
+
+    def test_given_rows_judge_and_are_never_fitted(self, everything):
+        x = self.pair[0]
+        plain = found(validation=(x, np.abs(x[:, 0])))
+        corrupt = found(validation=(x, 1000 * np.sin(99 * x[:, 1])))
+        assert is_same(plain, corrupt)
+        assert plain.preprocessing == corrupt.preprocessing
+        assert numbers(plain) != numbers(corrupt)
+        assert (plain.settings["judged_rows"], plain.settings["fits"]) == (50, 1)
+        for candidate in plain.front:
+            score = plain.score(x, np.abs(x[:, 0]), candidate)
+            assert candidate.score == pytest.approx(score, rel=1e-4, abs=1e-4)
+
+    @pytest.mark.parametrize(
+        ("validation", "fits", "judged"), [(2, 3, 200), (0.25, 2, 50), ("auto", FOLDS + 1, 200)]
+    )
+    def test_parts_of_the_rows(self, validation, fits, judged):
+        settings = found(validation=validation, steps=5).settings
+        assert (settings["fits"], settings["judged_rows"]) == (fits, judged)
+
+
+class TestRepeating:
+    def test_the_seed_decides_everything(self):
+        first, second, other = (found(steps=20, seed=seed) for seed in (0, 0, 1))
+        assert is_same(first, second)
+        assert numbers(first) == numbers(second)
+        assert numbers(first) != numbers(other)
+
+    def test_threads_and_random_numbers_are_left_alone(self, monkeypatch):
+        threads, state = torch.get_num_threads(), torch.get_rng_state()
+        during = []
+        monkeypatch.setattr(
+            _Search,
+            "_path_from_pilot",
+            lambda self: during.append(torch.get_num_threads()) or 1 / 0,
+        )
+        torch.set_num_threads(2)
+        try:
+            found(steps=5)
+            with pytest.raises(ZeroDivisionError):
+                found(penalty_weights="auto")
+            assert during == [1]
+            assert torch.get_num_threads() == 2
+        finally:
+            torch.set_num_threads(threads)
+        assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("best", [0, 1])
+def test_the_way_that_rehearses_best_is_taken(best, monkeypatch):
+    names = tuple(WAYS)[:2]
+    losses = {WAYS[names[best]]: 0.1, WAYS[names[1 - best]]: 0.2}
+    monkeypatch.setattr(_Search, "_rehearsal", lambda self, *plan: ([9.0, losses[plan[-1]]], []))
+    config = dataclasses.replace(QUICK, steps=5, ways=names)
+    assert found(config=config).settings["way"] == names[best]
+
+
+def test_bad_input():
+    for options, message in [
+        ({"config": 5}, r"a SearchConfig\. Got int"),
+        ({"y": Y[:9]}, r"as many rows in X as in y\. Got 200 and 9"),
+        ({"max_parameters": 0}, "Expected max_parameters"),
+        ({"max_parameters": 1}, r"max_parameters of at least 2.*Got 1"),
+        ({"penalty_weights": ()}, r"'auto' or positive numbers\. Got \(\)"),
+        ({"penalty_weights": 0.1}, r"'auto' or positive numbers\. Got 0\.1"),
+        ({"penalty_weights": (1.0, -1.0)}, "'auto' or positive numbers"),
+        ({"validation": (X,)}, r"a pair \(X, y\)\. Got 1"),
+        ({"validation": (X, Y[:3])}, r"for validation\. Got 200 and 3"),
+        ({"validation": 0.9}, "a share of the rows up to 0.5"),
+        ({"widths": (0,)}, "Expected"),
+        ({"sample_weight": -Y}, "sample weights that are finite, not negative"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            found(**options)
+    for options in ({"steps": 0}, {"shrink": 1.0}, {"ways": ("sleepy",)}, {"ways": ()}):
+        with pytest.raises(ValueError, match=f"Expected {next(iter(options))}"):
+            SearchConfig(**options)
