@@ -171,3 +171,48 @@ def test_captured_steps_end_with_the_same_weights(make):
         trained.append(network)
     for a, b in zip(*(network.parameters() for network in trained), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)  # the bias correction rounds
+
+
+class TestShortOfMemory:
+    """A population that does not fit is trained part by part, with the same outcome."""
+
+    @pytest.mark.parametrize("own", [False, True])
+    def test_the_outcome_is_that_of_the_whole(self, monkeypatch, own):
+        x = torch.rand(60, 3) * 2 - 1
+        y = x.abs().sum(dim=1)
+        data = (x.repeat(5, 1, 1), torch.stack([y * k for k in range(1, 6)])) if own else (x, y)
+        weights = torch.rand(5, 60) + 0.1
+        config = TrainConfig(
+            epochs=4,
+            batch_size=20,
+            penalty_weight=(0.0, 1e-4, 1e-3, 1e-2, 0.1),
+            member_lr_scales=(1.0, 2.0, 0.5, 1.0, 1.5),
+        )
+        options = {"validation": data, "weights": weights, "progress": False}
+        whole, parts = (Population([3, 6, 1], seeds=range(5)) for _ in range(2))
+        expected = train(whole, data, config, **options)
+        sizes = []
+        forward = Population.forward
+
+        def cramped(population, input):
+            if population.members > 2:
+                raise torch.OutOfMemoryError("no room")
+            sizes.append(population.members)
+            return forward(population, input)
+
+        monkeypatch.setattr(Population, "forward", cramped)
+        history = train(parts, data, config, **options)
+        assert set(sizes) == {1, 2}
+        for mine, other in zip(parts.parameters(), whole.parameters(), strict=True):
+            assert torch.allclose(mine, other, atol=1e-6)
+        assert len(history.snapshots) == len(expected.snapshots)
+        assert torch.tensor(history.train_loss).allclose(torch.tensor(expected.train_loss))
+        assert history.recruited == expected.recruited
+
+    def test_one_member_that_does_not_fit_is_an_error(self, monkeypatch):
+        def cramped(population, input):
+            raise torch.OutOfMemoryError("no room")
+
+        monkeypatch.setattr(Population, "forward", cramped)
+        with pytest.raises(torch.OutOfMemoryError, match="no room"):
+            train(Population([3, 6, 1], seeds=range(3)), (torch.rand(9, 3), torch.rand(9)))

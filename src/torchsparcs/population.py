@@ -81,6 +81,23 @@ class Population(SpectralModule, HasMembers):
             its.copy_(mine[index])
         return network.train(self.training)
 
+    def part(self, members: slice) -> "Population":
+        """A copy of some of the members as a population of their own."""
+        seeds, like = self.seeds[members], self.output_eigenvalues
+        part = Population(
+            self.widths, seeds=seeds, **self.options, device=like.device, dtype=like.dtype
+        )
+        with torch.no_grad():
+            for its, mine in zip(part.parameters(), self.parameters(), strict=True):
+                its.copy_(mine[members])
+        return part.train(self.training)
+
+    @torch.no_grad()
+    def replace_part(self, members: slice, part: "Population") -> None:
+        """Take the parameters of these members from ``part``."""
+        for mine, its in zip(self.parameters(), part.parameters(), strict=True):
+            mine[members] = its
+
     def _single(self) -> SpectralNetwork:
         """A network like the members, on the CPU; the caller's random numbers are left alone."""
         with torch.random.fork_rng(devices=[]):

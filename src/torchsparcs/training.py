@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.checkpoints import interruption, load_checkpoint, save_checkpoint
+from torchsparcs.chunks import part_by_part
 from torchsparcs.config import TrainConfig
 from torchsparcs.data import Data, MemberData, Pair, is_pair, placed
 from torchsparcs.descent import Descent
 from torchsparcs.history import History
-from torchsparcs.population import members_of
+from torchsparcs.population import Population, members_of
 from torchsparcs.progress import training_progress
 from torchsparcs.tasks import check_data, evaluate, restored_mode
 
@@ -60,7 +61,9 @@ def train(
             weights, bit for bit, as a run that was never interrupted.
         resume: True needs a checkpoint, False refuses one, ``"auto"`` goes on if there is one.
 
-    Every part of the module is left in the mode, training or evaluation, in which it came.
+    Every part of the module is left in the mode, training or evaluation, in which it came. A
+    population that does not fit into memory is trained one half after the other, with the same
+    outcome, unless it has a checkpoint.
     """
     config = config if config is not None else TrainConfig()
     if not isinstance(config, TrainConfig):
@@ -75,15 +78,26 @@ def train(
             f"Expected no checkpoint at {path}. Got one: pass resume=True to go on from it, or "
             "remove it to start anew."
         )
+    if isinstance(module, Population) and is_pair(data) and path is None:
+
+        def once(part: Population, *rest: Any) -> History:
+            return _trained(_Run(part, *rest, checkpoint=None), None, progress)
+
+        return part_by_part(once, module, data, config, validation, weights)
     run = _Run(module, data, config, validation, weights, path)
+    return _trained(run, path if found else None, progress)
+
+
+def _trained(run: "_Run", resume_from: Path | None, progress: bool) -> History:
+    """``run`` to its end, the random numbers and the mode of the caller left alone."""
     devices = [run.device] if run.device.type == "cuda" else []
-    with torch.random.fork_rng(devices), restored_mode(module), interruption() as interrupted:
-        torch.default_generator.manual_seed(config.seed)
+    with torch.random.fork_rng(devices), restored_mode(run.module), interruption() as interrupted:
+        torch.default_generator.manual_seed(run.config.seed)
         if devices:
-            torch.cuda.manual_seed(config.seed)
-        if found:
-            run.restore(load_checkpoint(Path(path)))  # type: ignore[arg-type]
-        with training_progress(config.epochs, run.epoch, progress) as show:
+            torch.cuda.manual_seed(run.config.seed)
+        if resume_from is not None:
+            run.restore(load_checkpoint(resume_from))
+        with training_progress(run.config.epochs, run.epoch, progress) as show:
             run.to_the_end(interrupted, show)
     return run.history
 
