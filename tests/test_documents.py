@@ -49,8 +49,10 @@ def test_examples_run(example, capsys):
 
 BENCHMARKS = {
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
+    "fronts.py": ["--quick", "--tasks", "iris"],
     "latency.py": ["--seconds", "0.01"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
+    "plain_mlps.py": ["--quick", "--tasks", "iris"],
     "population.py": ["--members", "3", "--epochs", "1"],
     "teacher_student.py": ["--quick", "--epochs", "2"],
 }

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.metrics import recall_score
@@ -18,6 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import torchsparcs
 from torchsparcs import SearchConfig, SparcsClassifier, SparcsRegressor, estimators
 from torchsparcs.refit import refit
+from torchsparcs.training import train
 
 SHORT = {"widths": (8,), "penalty_weights": (1e-3,), "validation": 2, "random_state": 0}
 QUICK = SearchConfig(
@@ -171,3 +173,42 @@ def test_refit_judges_on_rows_that_were_not_fitted_to():
     labels = SparcsClassifier(warm_start=True, **SHORT).fit(X, y > 1.5)
     with pytest.raises(ValueError, match="Expected labels in 'y' among"):
         labels.fit(X, np.where(y > 1.5, "yes", "no"))
+
+
+def test_refit_leaves_out_rows_of_weight_zero_and_leaves_threads_alone(monkeypatch):
+    X, y = table()
+    result = SparcsRegressor(**SHORT).fit(X, y).result_
+    weight = np.arange(80) % 4 > 0
+    during = []
+    monkeypatch.setattr(
+        sys.modules["torchsparcs.refit"],
+        "train",
+        lambda *parts, **more: during.append(torch.get_num_threads()) or train(*parts, **more),
+    )
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        weighted = refit(
+            result, X, y.where(weight, 1e3), steps=5, sample_weight=weight, progress=False
+        )
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    assert during == [1]
+    without = refit(result, X[weight], y[weight], steps=5, progress=False)
+    assert weighted.settings["rows"] == 60
+    assert np.array_equal(weighted.predict(X), without.predict(X))
+    assert [found.score for found in weighted.front] == [found.score for found in without.front]
+
+
+def test_refit_of_bad_input():
+    X, y = table()
+    result = SparcsRegressor(**SHORT).fit(X, y).result_
+    for options, message in [
+        ({"validation": (X,)}, r"validation to be a pair \(X, y\)\. Got 1"),
+        ({"validation": (X, y[:3])}, r"for validation\. Got 80 and 3"),
+        ({"y": y[:3]}, r"as many rows in X as in y\. Got 80 and 3"),
+        ({"steps": 0}, r"steps to be a positive integer\. Got 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            refit(result, X, **{"y": y, "progress": False, **options})

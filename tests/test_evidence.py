@@ -1,6 +1,7 @@
 """Rows are judged by fits that did not see them, and the judgement is the plain computation."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,10 +9,11 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 from torch import nn
 
-from torchsparcs.evidence import Evidence
+from torchsparcs.evidence import Evidence, counted_rows
 from torchsparcs.folds import FOLDS, Folds, folds_of
 from torchsparcs.folds import given as given_rows
 from torchsparcs.population import HasMembers
+from torchsparcs.preprocessing import Inputs, Preprocessing, Target
 
 CLASSES = torch.arange(60) % 3
 
@@ -174,3 +176,47 @@ def test_without_the_fit_that_judges_nothing():
         assert some.fits == fits
         assert torch.equal(some.folds.fitted, whole.folds.fitted[:fits])
         assert torch.equal(some.folds.judged, (whole.folds.judge < fits).nonzero().squeeze(1))
+
+
+class TestFromATable:
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    y = np.array(["a", "b", "c"] * 4)
+    preprocessing = Preprocessing(Inputs.fit(X), Target.fit(y))
+
+    def test_rows_of_weight_zero_are_left_out(self):
+        weight = np.arange(12) % 4
+        frame = pd.DataFrame(self.X, columns=["u", "v"], index=range(100, 112))
+        for table in (self.X, frame):
+            X, y, counts = counted_rows(table, self.y, weight)
+            assert np.array_equal(X, self.X[weight > 0])
+            assert np.array_equal(y, self.y[weight > 0])
+            assert np.array_equal(counts, weight[weight > 0])
+        X, y, counts = counted_rows(self.X, self.y, None)
+        assert X is self.X
+        assert counts is None
+        with pytest.raises(ValueError, match=r"as many rows in X as in y\. Got 12 and 5"):
+            counted_rows(self.X, self.y[:5], None)
+
+    def test_as_the_preprocessing_sees_them(self):
+        weight = np.arange(1.0, 13.0)
+        found = Evidence.of(self.preprocessing, self.X, self.y, weight, 4, 7)
+        assert torch.equal(found.inputs, self.preprocessing.inputs.transform(self.X))
+        assert found.targets.tolist() == [0, 1, 2] * 4
+        assert found.weights.tolist() == weight.tolist()
+        assert torch.equal(found.folds.judge, folds_of(4, found.targets, True, 7).judge)
+        assert found.task == "multiclass"
+
+    def test_given_rows_come_last_and_judge(self):
+        pair = (self.X[:3] + 1, self.y[3:6])
+        found = Evidence.of(self.preprocessing, self.X, self.y, np.full(12, 2.0), pair, 0)
+        assert torch.equal(found.inputs[12:], self.preprocessing.inputs.transform(pair[0]))
+        assert found.targets[12:].tolist() == [0, 1, 2]
+        assert found.weights.tolist() == [2.0] * 12 + [1.0] * 3
+        assert found.folds.judged.tolist() == [12, 13, 14]
+        for bad, message in [
+            ((self.X,), r"a pair \(X, y\)\. Got 1"),
+            ((self.X, self.y, self.y), r"a pair \(X, y\)\. Got 3"),
+            ((self.X, self.y[:3]), r"in y for validation\. Got 12 and 3"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                Evidence.of(self.preprocessing, self.X, self.y, None, bad, 0)

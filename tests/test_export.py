@@ -1,4 +1,4 @@
-"""ONNX files compute what the network does, anywhere, at any batch size."""
+"""Exported files compute what the network does, anywhere, at any batch size."""
 
 import subprocess
 import sys
@@ -10,6 +10,7 @@ from networks import randomised
 from torch import nn
 
 from torchsparcs import CompactNetwork, SpectralNetwork, extract, to_onnx
+from torchsparcs.export import to_torch_export
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -106,6 +107,20 @@ def test_any_module_with_an_example(tmp_path):
     assert model.training
     assert model[1].training
     check(tmp_path / "model.onnx", model.eval(), 5)
+
+
+def test_a_program_for_pytorch_alone(tmp_path):
+    model = nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.9), compact())
+    to_torch_export(compact(), tmp_path / "network.pt2")
+    to_torch_export(model, str(tmp_path / "model.pt2"), example=torch.randn(4, 5))
+    assert model[1].training
+    for name, network, width in (("network", compact(), 3), ("model", model.eval(), 5)):
+        program = torch.export.load(tmp_path / f"{name}.pt2").module()
+        for batch in BATCHES:
+            x = torch.randn(batch, width, generator=torch.Generator().manual_seed(batch))
+            torch.testing.assert_close(program(x), network(x))
+    with pytest.raises(ValueError, match=r"an example input to export a Linear\. Got none"):
+        to_torch_export(nn.Linear(3, 2), tmp_path / "linear.pt2")
 
 
 @pytest.mark.parametrize(

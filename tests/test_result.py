@@ -3,7 +3,10 @@
 import csv
 import dataclasses
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -187,6 +190,22 @@ class TestFiles:
         assert load_result(tmp_path).settings["task"] == "binary"
         with pytest.raises(ValueError, match=r"a folder to write to.*is a file"):
             first.save(tmp_path / "mine.txt")
+        with pytest.raises(ValueError, match=r"a folder to write to.*mine\.txt is a file"):
+            first.save(tmp_path / "mine.txt" / "run")
+
+    def test_a_folder_that_cannot_be_made(self, results, tmp_path, monkeypatch):
+        monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+        with pytest.raises(ValueError, match=r"a folder to write to.*is read-only"):
+            results["binary"].save(tmp_path / "new" / "run")
+        assert not list(tmp_path.iterdir())
+
+    def test_is_read_as_utf8_wherever(self, folder):
+        code = "import sys, torchsparcs; torchsparcs.load_result(sys.argv[1])"
+        ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        assert "→" in (folder / "front.json").read_text(encoding="utf-8")
+        subprocess.run(
+            [sys.executable, "-c", code, folder], env={**os.environ, **ascii_only}, check=True
+        )
 
     @pytest.mark.parametrize(
         "name",
@@ -239,7 +258,22 @@ def test_deployed_it_answers_as_it_did_here(result, tmp_path):
     expected = (result.predict if is_regression else result.predict_proba)(FRAME, "best")
     with torch.no_grad():
         np.testing.assert_allclose(module(encoded), expected, rtol=1e-4, atol=1e-4)
-    to_onnx(module, tmp_path / "module.onnx", example=encoded[:2])
+    to_onnx(module, tmp_path / "module.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "module.onnx")
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert metadata == module.metadata
+    assert json.loads(metadata["columns"]) == list(result.preprocessing.inputs.encoded_names)
+    assert metadata["task"] == result.settings["task"]
+    classes = None if is_regression else np.unique(target(result)).tolist()
+    assert json.loads(metadata["classes"]) == classes
     (answers,) = session.run(None, {"input": encoded.numpy()})
     np.testing.assert_allclose(answers, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_happens_to_a_deployed_network_does_not_happen_to_the_candidate(results):
+    result = results["binary"]
+    before = result.outputs(FRAME)
+    module = result.deployed().double()
+    for parameter in module.parameters():
+        parameter.data.zero_()
+    assert torch.equal(result.outputs(FRAME), before)

@@ -11,7 +11,8 @@ import torch
 
 from torchsparcs import SearchConfig, SearchResult, search
 from torchsparcs.folds import FOLDS
-from torchsparcs.search import WAYS, _Search
+from torchsparcs.search import _Search
+from torchsparcs.ways import WAYS
 
 QUICK = SearchConfig(epochs=1, path=2, ways=("asleep",), shrink=0.5, lr=0.03)
 X = np.random.default_rng(0).uniform(-1, 1, (200, 3))

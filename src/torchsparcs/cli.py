@@ -1,53 +1,42 @@
 """The command line, ``sparcs``: it parses, calls and prints."""
 
-import contextlib
 import dataclasses
 import io
-import json
 import os
-import shlex
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 import torchsparcs
 from torchsparcs.checkpoints import write_atomically
+from torchsparcs.console import (
+    RULES,
+    one_line_warnings,
+    open_console,
+    print_facts,
+    print_files,
+    print_front,
+    say,
+    summary,
+)
 from torchsparcs.datasets import BUILT_IN, load_dataset, read_table
-from torchsparcs.deployment import DeployedNetwork
-from torchsparcs.export import to_onnx
+from torchsparcs.export import to_onnx, to_torch_export
+from torchsparcs.predictions import WRITERS, predictions
 from torchsparcs.result import Candidate, SearchResult, load_result
-from torchsparcs.runs import check_folder
+from torchsparcs.runs import check_folder, free_folder
 from torchsparcs.saving import save
 from torchsparcs.search import SearchConfig
 from torchsparcs.search import search as run_search
-from torchsparcs.tables import quoted
 from torchsparcs.target import CHOICES, Target
 from torchsparcs.training import NonFiniteLossError
 
-RULES = ("best", "smallest")
 EXPECTED = (ValueError, TypeError, OSError, ImportError, NonFiniteLossError)
 USAGE_ERROR = typer.BadParameter.__mro__[1]  # typer has its own click, or the system's
 STOPPED = 130  # the exit code after Ctrl-C
-PIPE_WIDTH = 1000  # outside a terminal nothing is wrapped
-NARROW = 120  # below it a row of the table takes two lines
-FEW_COLUMNS = 10  # are named, more are counted
-FILES = {
-    "model.onnx": "the picked network with its preprocessing",
-    "front.csv, .json": "the front",
-    "networks/": "its networks, safetensors",
-    "settings.json": "configuration, versions, preprocessing",
-    "history.json, .safetensors": "the training",
-}
 
 app = typer.Typer(
     help="The smallest neural network a table needs, found in one training run.",
@@ -75,12 +64,12 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="replace")
     command = typer.main.get_command(app)
     try:
-        with _one_line_warnings():
+        with one_line_warnings():
             code = command.main(arguments, prog_name="sparcs", standalone_mode=False) or 0
     except Exception as error:
         code = _explain(error)
     if code == STOPPED:
-        _say("stopped")
+        say("stopped")
     sys.exit(code)
 
 
@@ -165,10 +154,10 @@ def search(
         _check_out(out, force)
     dataset = load_dataset(data, target[0] if target and len(target) == 1 else target or None)
     if out is None:
-        _check_out(_free_folder(dataset.name, force), force)
-    console = _console(quiet)
+        _check_out(free_folder(dataset.name, force=force), force)
+    console = open_console(quiet)
     rows, columns = dataset.X.shape
-    console.print(_summary(data, rows, columns, Target.fit(dataset.y, task)))
+    console.print(summary(data, rows, columns, Target.fit(dataset.y, task)))
     result = run_search(dataset.X, dataset.y, progress=console.is_terminal and not quiet, **options)
     asked = {
         "data": data,
@@ -177,11 +166,11 @@ def search(
         "version": torchsparcs.__version__,
     }
     result = dataclasses.replace(result, settings={**result.settings, **asked})
-    folder = _free_folder(dataset.name, force) if out is None else out
+    folder = free_folder(dataset.name, force=force) if out is None else out
     result.save(folder, force=force)
     lacking = _onnx_or_reason(result, pick, folder / "model.onnx")
-    _print_front(console, result, pick)
-    _print_files(console, folder, lacking)
+    print_front(console, result, pick)
+    print_files(console, folder, lacking)
     if quiet:
         typer.echo(folder)
 
@@ -189,19 +178,13 @@ def search(
 @app.command()
 def show(run: Run) -> None:
     """Print the front of a search and what it was found with."""
-    result, console = load_result(run), _console()
+    result, console = load_result(run), open_console()
     settings, preprocessing = result.settings, result.preprocessing
     name = settings.get("data", run.name)
     columns = len(preprocessing.inputs.columns)
-    console.print(_summary(name, settings["rows"], columns, preprocessing.target))
-    _print_front(console, result, settings.get("pick", "smallest"))
-    facts = {
-        "searched": f"up to {' → '.join(map(str, settings['widths']))}, seed {settings['seed']}",
-        "judged": f"on {settings['judged_rows']:,} held-out rows",
-        "took": f"{settings['seconds']:.0f} s on {settings['device']}",
-        "version": f"torchsparcs {settings.get('version', 'unknown')}",
-    }
-    console.print(_pairs(facts))
+    console.print(summary(name, settings["rows"], columns, preprocessing.target))
+    print_front(console, result, settings.get("pick", "smallest"))
+    print_facts(console, settings)
 
 
 @app.command()
@@ -229,7 +212,7 @@ def predict(
     table = load_dataset(data).X if data in BUILT_IN else read_table(data)
     table.columns = [str(column) for column in table.columns]
     raw = result.outputs(table, _rule(result, pick))
-    content = WRITERS[ending](_predictions(table, result, raw))
+    content = WRITERS[ending](predictions(table, result.preprocessing.target, raw))
     if output is None:
         typer.echo(content, nl=False)
         return
@@ -313,26 +296,12 @@ def _rule(result: SearchResult, pick: str | None) -> str | int:
 # --- where to write ---
 
 
-def _free_folder(name: str, force: bool) -> Path:
-    """runs/NAME, or where that has files in it runs/NAME-2 and so on."""
-    names = (f"{name}-{number}" if number > 1 else name for number in count(1))
-    folders = (Path("runs") / (name or "data") for name in names)
-    return next(folder for folder in folders if force or not _is_taken(folder))
-
-
-def _is_taken(folder: Path) -> bool:
-    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-
-
 def _check_out(folder: Path, force: bool) -> None:
     """Before the work, what would only show after it."""
     try:
         check_folder(folder, force=force)
     except ValueError as error:
         raise ValueError(str(error).replace("force it", "use --force")) from error
-    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise ValueError(f"Expected a folder to write to. {nearest} is a file, or read-only.")
 
 
 def _check_file(path: Path, force: bool) -> None:
@@ -346,91 +315,22 @@ def _check_file(path: Path, force: bool) -> None:
 
 # --- what is written ---
 
-
-def _predictions(table: Any, result: SearchResult, raw: torch.Tensor) -> Any:
-    """The DataFrame ``table`` with other columns: what ``raw`` (rows, outputs) says of its rows."""
-    target = result.preprocessing.target
-    predicted = target.predict(raw)
-    if predicted.ndim == 2:
-        columns = {f"prediction_{name}": predicted[:, i] for i, name in enumerate(target.names)}
-    else:
-        columns = {"prediction": predicted}
-    if target.classes is not None:
-        probabilities = target.probabilities(raw)
-        for index, label in enumerate(target.classes):
-            columns[f"probability_{label}"] = probabilities[:, index]
-    return table[[]].assign(**columns)
-
-
-def _csv(frame: Any) -> bytes:
-    return frame.to_csv(index=False, lineterminator="\n").encode()
-
-
-def _parquet(frame: Any) -> bytes:
-    content = io.BytesIO()
-    frame.to_parquet(content, index=False)
-    return content.getvalue()
-
-
-WRITERS: dict[str, Callable[[Any], bytes]] = {".csv": _csv, ".parquet": _parquet}
-
-
-def _example(result: SearchResult) -> torch.Tensor:
-    """Two rows of encoded columns in their own units."""
-    inputs = result.preprocessing.inputs
-    mean, scale = torch.tensor(inputs.mean), torch.tensor(inputs.scale)
-    return torch.stack([mean, mean + scale])
-
-
-def _to_onnx(result: SearchResult, candidate: Candidate, path: Path) -> None:
-    target = result.preprocessing.target
-    metadata = {
-        "columns": result.preprocessing.inputs.encoded_names,
-        "target": target.names,
-        "task": target.task,
-        "classes": target.classes,
-        "version": f"torchsparcs {torchsparcs.__version__}",
-    }
-    to_onnx(
-        DeployedNetwork(candidate.network, result.preprocessing),
-        path,
-        example=_example(result),
-        metadata={
-            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for name, value in metadata.items()
-        },
-    )
-
-
-def _to_safetensors(result: SearchResult, candidate: Candidate, path: Path) -> None:
-    save(candidate.network, path)
-
-
-def _to_program(result: SearchResult, candidate: Candidate, path: Path) -> None:
-    program = torch.export.export(
-        DeployedNetwork(candidate.network, result.preprocessing).eval(),
-        (_example(result),),
-        dynamic_shapes=({0: torch.export.Dim("batch")},),
-    )
-    write_atomically(path, lambda file: torch.export.save(program, file))
-
-
 # The ending of the file, what writes it, and what to say about it.
 FORMATS: dict[str, tuple[str, Callable[[SearchResult, Candidate, Path], None], str]] = {
     "onnx": (
         ".onnx",
-        _to_onnx,
+        lambda result, candidate, path: to_onnx(result.deployed(candidate), path),
         "It takes the columns in their own units; their names are in its metadata.",
     ),
     "safetensors": (
         ".safetensors",
-        _to_safetensors,
+        lambda result, candidate, path: save(candidate.network, path),
         "It takes standardised columns: the preprocessing is in {settings}. "
         "torchsparcs.load reads it.",
     ),
     "torch": (
         ".pt2",
-        _to_program,
+        lambda result, candidate, path: to_torch_export(result.deployed(candidate), path),
         "It takes the columns in their own units and needs PyTorch alone: "
         "torch.export.load({path!r}).module()",
     ),
@@ -441,28 +341,13 @@ def _onnx_or_reason(result: SearchResult, pick: str, path: Path) -> str | None:
     """Write the picked network, or say why not; the search was worth it either way."""
     path.unlink(missing_ok=True)  # of an earlier search
     try:
-        _to_onnx(result, result.pick(pick), path)
+        to_onnx(result.deployed(pick), path)
     except (ImportError, RuntimeError) as error:
         return f"{path.name} was not written: {error}"
     return None
 
 
-# --- what a person sees ---
-
-
-def _console(quiet: bool = False) -> Console:
-    """For plain text: a column called [red] is nothing but its name."""
-    options: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False, "quiet": quiet}
-    console = Console(**options)
-    return console if console.is_terminal else Console(**options, width=PIPE_WIDTH)
-
-
-def _say(text: str, kind: str = "") -> None:
-    """One line on stderr, whatever the lines of ``text``."""
-    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
-    colours = {"error": typer.colors.RED, "warning": typer.colors.YELLOW}
-    start = f"{typer.style(f'{kind}:', fg=colours[kind])} " if kind else ""
-    typer.echo(start + line, err=True)
+# --- what went wrong ---
 
 
 def _explain(error: Exception) -> int:
@@ -472,139 +357,16 @@ def _explain(error: Exception) -> int:
     if isinstance(error, USAGE_ERROR):
         context = getattr(error, "ctx", None)
         place = "sparcs" if context is None else context.command_path
-        _say(f"{error.format_message()} ({place} --help explains.)", "error")  # type: ignore[attr-defined]
+        say(f"{error.format_message()} ({place} --help explains.)", "error")  # type: ignore[attr-defined]
         return 2
     if os.environ.get("SPARCS_DEBUG"):
         raise error
     if isinstance(error, EXPECTED):
-        _say(str(error) or type(error).__name__, "error")
+        say(str(error) or type(error).__name__, "error")
     else:
         where = "set SPARCS_DEBUG=1 to see where"
-        _say(f"unexpected {type(error).__name__}: {error}; {where}", "error")
+        say(f"unexpected {type(error).__name__}: {error}; {where}", "error")
     return 1
-
-
-@contextlib.contextmanager
-def _one_line_warnings() -> Iterator[None]:
-    """Warnings meant for users as one line each; no others."""
-
-    def show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
-        _say(str(message), "warning")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show_warning
-        yield
-
-
-def _summary(name: str, rows: int, columns: int, target: Target) -> str:
-    """One line about the data."""
-    if target.classes is None:
-        aim = f"regression of {quoted(target.names)}"
-    else:
-        aim = f"{len(target.classes)} classes in {quoted(target.names)}: {quoted(target.classes)}"
-    return f"{name}: {rows:,} rows, {columns:,} columns; {aim}"
-
-
-def _print_front(console: Console, result: SearchResult, pick: str | int) -> None:
-    is_accuracy = result.preprocessing.target.classes is not None
-    picked = result.pick(pick)
-    is_narrow = console.width < NARROW
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name in ("#", "parameters", "MACs", "accuracy" if is_accuracy else "R²"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("rule", max_width=len("smallest") if is_narrow else None)
-    table.add_column("layers", overflow="fold")
-
-    def add(number: str, candidate: Candidate, rules: list[str], style: str) -> None:
-        architecture = candidate.architecture
-        table.add_row(
-            number,
-            f"{candidate.parameters:,}",
-            f"{candidate.macs:,}",
-            _score(candidate, is_accuracy),
-            ", ".join(rules),
-            architecture.replace(", skip", ",\nskip") if is_narrow else architecture,
-            style=style,
-        )
-
-    for index, candidate in enumerate(result.front):
-        rules = [rule for rule in RULES if result.pick(rule) is candidate]
-        rules += ["linear"] * _is_linear(result, candidate)
-        is_picked = candidate is picked
-        add(f"→ {index}" if is_picked else f"{index}", candidate, rules, "bold" * is_picked)
-    if not any(_is_linear(result, candidate) for candidate in result.front):
-        table.add_section()
-        add("", result.linear, ["linear"], "dim")
-    console.print()
-    console.print(table)
-    console.print()
-    console.print(_verdict(result, pick, is_accuracy))
-    console.print()
-
-
-def _is_linear(result: SearchResult, candidate: Candidate) -> bool:
-    linear = result.linear
-    return (candidate.parameters, candidate.score) == (linear.parameters, linear.score)
-
-
-def _score(candidate: Candidate, is_accuracy: bool, error: bool = True) -> str:
-    score, deviation = candidate.score, candidate.standard_error
-    if is_accuracy:
-        return f"{100 * score:.1f} %" + f" ± {100 * deviation:.1f}" * error
-    return f"{score:.4f}" + f" ± {deviation:.4f}" * error
-
-
-def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
-    """The picked network in a sentence, and which columns it reads."""
-    picked, linear = result.pick(pick), result.linear
-    measure = "accuracy" if is_accuracy else "R²"
-    compared = (
-        "; it is the linear model"
-        if _is_linear(result, picked)
-        else f" (linear model: {linear.parameters:,} parameters, "
-        f"{_score(linear, is_accuracy, error=False)})"
-    )
-    return Text.assemble(
-        (f"{pick}: {picked.architecture}", "bold"),
-        f"; {picked.parameters:,} parameters, {measure} {_score(picked, is_accuracy)} "
-        f"on held-out rows{compared}.{_columns_read(result, picked)}",
-    )
-
-
-def _columns_read(result: SearchResult, candidate: Candidate) -> str:
-    columns = result.preprocessing.inputs.columns
-    owners = [column.name for column in columns for _ in column.encoded_names]
-    reads = candidate.network.reads
-    names = set(owners if reads is None else (owners[index] for index in reads))
-    read = [column.name for column in columns if column.name in names]
-    others = [column.name for column in columns if column.name not in names]
-    if not others:
-        return ""
-    text = f" It reads {len(read):,} of {len(columns):,} columns"
-    if len(others) <= FEW_COLUMNS:
-        return f"{text}, not {quoted(others)}."
-    return f"{text}: {quoted(read)}." if len(read) <= FEW_COLUMNS else f"{text}."
-
-
-def _print_files(console: Console, folder: Path, lacking: str | None) -> None:
-    console.print(f"In {folder}:")
-    console.print(_pairs({k: v for k, v in FILES.items() if not lacking or k != "model.onnx"}))
-    if lacking:
-        console.print(lacking)
-    run = shlex.quote(str(folder))
-    console.print("\nNext:")
-    console.print(f"  sparcs show {run}\n  sparcs predict {run} DATA -o predictions.csv")
-
-
-def _pairs(facts: dict[str, str]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, fact in facts.items():
-        grid.add_row(f"  {name}", fact)
-    return grid
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
 """A picked network with its preprocessing, as one module that needs nothing of this library."""
 
+import copy
+import json
+
 import torch
 from torch import Tensor, nn
 
+import torchsparcs
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.preprocessing import Preprocessing
 
@@ -11,7 +15,7 @@ class DeployedNetwork(nn.Module):
     """From encoded columns in their own units to probabilities, or to values in theirs.
 
     The encoded columns are ``preprocessing.inputs.encoded_names``: numbers as they are in the
-    table, zeros and ones for text.
+    table, zeros and ones for text. The network is a copy: where this module goes, it goes alone.
 
     Shape:
         - input (rows, encoded columns)
@@ -20,8 +24,8 @@ class DeployedNetwork(nn.Module):
 
     def __init__(self, network: CompactNetwork, preprocessing: Preprocessing):
         super().__init__()
-        self.network = network
-        self.task = preprocessing.target.task
+        self.network = copy.deepcopy(network)
+        self.preprocessing = preprocessing
         inputs, target = preprocessing.inputs, preprocessing.target
         self.mean: Tensor
         self.scale: Tensor
@@ -37,8 +41,30 @@ class DeployedNetwork(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         output = self.network((input - self.mean) / self.scale)
-        if self.task == "regression":
+        task = self.preprocessing.target.task
+        if task == "regression":
             return output * self.output_scale + self.output_mean
-        if self.task == "binary":
+        if task == "binary":
             return torch.cat([-output, output], dim=-1).sigmoid()
         return output.softmax(dim=-1)
+
+    @property
+    def example(self) -> Tensor:
+        """Two rows of encoded columns, (2, encoded columns): the mean, and one scale above it."""
+        return torch.stack([self.mean, self.mean + self.scale])
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What a file needs beside the network, as texts: lists are JSON."""
+        target = self.preprocessing.target
+        values = {
+            "columns": self.preprocessing.inputs.encoded_names,
+            "target": target.names,
+            "task": target.task,
+            "classes": target.classes,
+            "version": f"torchsparcs {torchsparcs.__version__}",
+        }
+        return {
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for name, value in values.items()
+        }

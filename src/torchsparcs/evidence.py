@@ -2,13 +2,17 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.folds import Folds
+from torchsparcs.folds import Folds, folds_of, given
 from torchsparcs.population import members_of
+from torchsparcs.preprocessing import Preprocessing
+from torchsparcs.standardization import weights_of
+from torchsparcs.tables import rows_of
 from torchsparcs.tasks import predict, resolve_task
 
 
@@ -36,6 +40,40 @@ class Evidence:
     weights: Tensor
     folds: Folds
     task: str
+
+    @classmethod
+    def of(
+        cls,
+        preprocessing: Preprocessing,
+        X: Any,
+        y: Any,
+        weight: np.ndarray | None,
+        validation: Any,
+        seed: int,
+    ) -> "Evidence":
+        """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
+
+        Args:
+            weight: (rows,), what :func:`counted_rows` gives.
+            validation: what :func:`torchsparcs.folds.folds_of` takes, or a pair (X, y) of rows
+                that no member is fitted to.
+        """
+        target = preprocessing.target
+        inputs, targets = _transformed(preprocessing, X, y)
+        weights = torch.ones(len(inputs)) if weight is None else torch.from_numpy(weight).float()
+        if not isinstance(validation, (tuple, list)):
+            folds = folds_of(validation, targets, target.classes is not None, seed)
+            return cls(inputs, targets, weights, folds, target.task)
+        if len(validation) != 2:
+            raise ValueError(f"Expected validation to be a pair (X, y). Got {len(validation)}.")
+        others = _transformed(preprocessing, validation[0], validation[1], " for validation")
+        return cls(
+            torch.cat([inputs, others[0]]),
+            torch.cat([targets, others[1]]),
+            torch.cat([weights, torch.ones(len(others[0]))]),
+            given(len(inputs), len(others[0])),
+            target.task,
+        )
 
     @property
     def fits(self) -> int:
@@ -93,3 +131,26 @@ class Evidence:
             error = (share.square() @ (scores - score).square()).sqrt()
             judgements.append(Judgement((share @ losses).item(), score.item(), error.item()))
         return judgements
+
+
+def counted_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray | None]:
+    """X, y and the weights, checked; rows of weight zero are left out."""
+    _check_rows(X, y)
+    weight = weights_of(sample_weight, len(X))
+    if weight is None:
+        return X, y, None
+    counts = weight > 0
+    return rows_of(X, counts), rows_of(y, counts), weight[counts]
+
+
+def _transformed(
+    preprocessing: Preprocessing, X: Any, y: Any, purpose: str = ""
+) -> tuple[Tensor, Tensor]:
+    inputs, targets = preprocessing.inputs.transform(X), preprocessing.target.transform(y)
+    _check_rows(inputs, targets, purpose)
+    return inputs, targets
+
+
+def _check_rows(X: Any, y: Any, purpose: str = "") -> None:
+    if len(X) != len(y):
+        raise ValueError(f"Expected as many rows in X as in y{purpose}. Got {len(X)} and {len(y)}.")

@@ -1,4 +1,4 @@
-"""ONNX files that run without this library."""
+"""Files that run without this library: ONNX and torch.export."""
 
 import contextlib
 import copy
@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 
 from torchsparcs.checkpoints import write_atomically
 from torchsparcs.compact import CompactNetwork
+from torchsparcs.deployment import DeployedNetwork
 from torchsparcs.network import SpectralNetwork
 
 
@@ -28,8 +30,8 @@ def to_onnx(
     The model's input is called ``input`` and its output ``output``.
 
     Args:
-        example: an input, (batch, ...); needed only where ``network`` has no ``widths``.
-        metadata: texts by name, which travel in the file.
+        example: an input, (batch, ...); needed only for modules of others.
+        metadata: texts by name, which travel in the file; a ``DeployedNetwork`` has its own.
     """
     try:
         import onnxruntime
@@ -39,24 +41,16 @@ def to_onnx(
             "Exporting needs onnx, onnxscript and onnxruntime: pip install 'torchsparcs[onnx]'."
         ) from error
     module = copy.deepcopy(network).eval()
-    if example is None:
-        if not isinstance(network, CompactNetwork | SpectralNetwork):
-            raise ValueError(
-                f"Expected an example input to export a {type(network).__name__}. Got none."
-            )
-        parameter = next(network.parameters())
-        generator = torch.Generator().manual_seed(0)
-        shape = (2, network.widths[0])
-        example = torch.randn(shape, generator=generator, dtype=parameter.dtype)
-        example = example.to(parameter.device)
-    batch = torch.export.Dim("batch")
+    example = _example_of(network) if example is None else example
+    if metadata is None and isinstance(network, DeployedNetwork):
+        metadata = network.metadata
     with _quiet_exporter():
         program = torch.onnx.export(
             module,
             (example,),
             input_names=["input"],
             output_names=["output"],
-            dynamic_shapes=({0: batch},),
+            dynamic_shapes=_free_batch(),
             dynamo=True,
             verbose=False,
         )
@@ -76,6 +70,40 @@ def to_onnx(
                 f"{abs(got - expected).max()}. Nothing was written."
             )
     write_atomically(Path(path), lambda file: file.write(content))
+
+
+def to_torch_export(
+    network: nn.Module, path: str | Path, *, example: torch.Tensor | None = None
+) -> None:
+    """Write ``network`` as a ``torch.export`` program with a dynamic batch axis, a .pt2 file.
+
+    PyTorch alone runs it: ``torch.export.load(path).module()``.
+
+    Args:
+        example: an input, (batch, ...); needed only for modules of others.
+    """
+    example = _example_of(network) if example is None else example
+    module = copy.deepcopy(network).eval()
+    program = torch.export.export(module, (example,), dynamic_shapes=_free_batch())
+    write_atomically(Path(path), lambda file: torch.export.save(program, file))
+
+
+def _example_of(network: nn.Module) -> torch.Tensor:
+    """Two rows that ``network`` takes, (2, inputs)."""
+    if isinstance(network, DeployedNetwork):
+        return network.example
+    if not isinstance(network, CompactNetwork | SpectralNetwork):
+        raise ValueError(
+            f"Expected an example input to export a {type(network).__name__}. Got none."
+        )
+    parameter = next(network.parameters())
+    generator = torch.Generator().manual_seed(0)
+    shape = (2, network.widths[0])
+    return torch.randn(shape, generator=generator, dtype=parameter.dtype).to(parameter.device)
+
+
+def _free_batch() -> tuple[dict[int, Any]]:
+    return ({0: torch.export.Dim("batch")},)
 
 
 @contextlib.contextmanager

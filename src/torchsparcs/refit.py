@@ -5,15 +5,13 @@ from typing import Any
 
 import torch
 
-from torchsparcs import folds
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.compact_population import CompactPopulation
-from torchsparcs.config import TrainConfig
-from torchsparcs.evidence import Evidence
+from torchsparcs.devices import resolve_device, threads_for
+from torchsparcs.evidence import Evidence, counted_rows
 from torchsparcs.result import Candidate, SearchResult, on_the_front
-from torchsparcs.search import MOST_EPOCHS, WAYS
-from torchsparcs.standardization import weights_of
 from torchsparcs.training import train
+from torchsparcs.ways import WAYS, SearchConfig
 
 
 def refit(
@@ -40,30 +38,21 @@ def refit(
 
     The others are those of :func:`torchsparcs.search`.
     """
-    settings, config = result.settings, result.settings["config"]
-    way = WAYS[settings["way"]]
-    on = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    evidence = _evidence(result, X, y, validation, sample_weight, seed).to(torch.device(on))
+    settings = result.settings
+    config, on = SearchConfig(**settings["config"]), resolve_device(device)
+    steps = config.steps if steps is None else steps
+    config = dataclasses.replace(config, steps=steps, longest=steps)
+    X, y, weight = counted_rows(X, y, sample_weight)
+    evidence = Evidence.of(result.preprocessing, X, y, weight, validation, seed).to(on)
     rows, fits = len(evidence.inputs), evidence.fits
-    batch_size = min(config["batch_size"], rows)
-    epochs = round((config["steps"] if steps is None else steps) * batch_size / rows)
-    recipe = TrainConfig(
-        task=evidence.task,
-        epochs=max(1, min(epochs, MOST_EPOCHS)),
-        batch_size=batch_size,
-        lr=config["lr"],
-        schedule="warm_cosine",
-        weight_decay=way.tune_weight_decay,
-        penalty_weight=0.0,
-        input_dropout=way.input_dropout,
-        capture=evidence.inputs.is_cuda,
-        seed=seed,
-    )
+    tuning = config.tuning(WAYS[settings["way"]], evidence, config.steps_for(rows), seed)
     before = [result.linear, *(found for found in result.front if found is not result.linear)]
     directs = [found.network.to_direct() for found in before for _ in range(fits)]
-    population = CompactPopulation(directs).to(evidence.inputs.device)
+    population = CompactPopulation(directs).to(on)
     weights = evidence.member_weights(len(before))
-    history = train(population, evidence.pair, recipe, weights=weights, progress=progress)
+    with threads_for(rows, on):
+        history = train(population, evidence.pair, tuning, weights=weights, progress=progress)
+        judgements = evidence.judge(population)
     tuned = population.to_directs()[fits - 1 :: fits]
     after = [
         Candidate(
@@ -75,7 +64,7 @@ def refit(
             member=(index + 1) * fits - 1,
         )
         for index, (found, direct, judgement) in enumerate(
-            zip(before, tuned, evidence.judge(population), strict=True)
+            zip(before, tuned, judgements, strict=True)
         )
     ]
     known = {"rows": rows, "judged_rows": len(evidence.folds.judged), "fits": fits}
@@ -85,25 +74,4 @@ def refit(
         linear=after[0],
         history=dataclasses.replace(history, recruited=[]),  # nobody is recruited any more
         settings={**settings, **known, "seed": seed, "device": str(on)},
-    )
-
-
-def _evidence(
-    result: SearchResult, X: Any, y: Any, validation: Any, sample_weight: Any, seed: int
-) -> Evidence:
-    """The rows as ``result`` sees them, in folds."""
-    inputs, target = result.preprocessing.inputs, result.preprocessing.target
-    x, t = inputs.transform(X), target.transform(y)
-    if len(x) != len(t):
-        raise ValueError(f"Expected as many rows in X as in y. Got {len(x)} and {len(t)}.")
-    counts = weights_of(sample_weight, len(x))
-    weights = torch.ones(len(x)) if counts is None else torch.from_numpy(counts).float()
-    if not isinstance(validation, (tuple, list)):
-        split = folds.folds_of(validation, t, target.classes is not None, seed)
-        return Evidence(x, t, weights, split, target.task)
-    others = inputs.transform(validation[0]), target.transform(validation[1])
-    split = folds.given(len(x), len(others[0]))
-    weights = torch.cat([weights, torch.ones(len(others[0]))])
-    return Evidence(
-        torch.cat([x, others[0]]), torch.cat([t, others[1]]), weights, split, target.task
     )

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import platform
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +68,10 @@ def read_run(path: str | Path) -> dict[str, Any]:
     if not (folder / "settings.json").is_file():
         raise FileNotFoundError(f"Expected the folder of a search. {folder} has no settings.json.")
     try:
-        settings = json.loads((folder / "settings.json").read_text())
+        settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
         if settings["format"] > FORMAT:
             raise ValueError(f"it has format {settings['format']}, a newer torchsparcs wrote it")
-        front = json.loads((folder / "front.json").read_text())
+        front = json.loads((folder / "front.json").read_text(encoding="utf-8"))
         return {
             "front": [_candidate(folder, row) for row in front["front"]],
             "linear": _candidate(folder, front["linear"]),
@@ -86,13 +87,28 @@ def read_run(path: str | Path) -> dict[str, Any]:
 
 def check_folder(folder: Path, *, force: bool) -> None:
     """A ValueError unless a result may be written there."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"Expected a folder to write to. {folder} is a file.")
-    if not force and folder.is_dir() and any(folder.iterdir()):
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise ValueError(f"Expected a folder to write to. {nearest} is a file.")
+    if not os.access(nearest, os.W_OK):
+        raise ValueError(f"Expected a folder to write to. {nearest} is read-only.")
+    if not force and _is_taken(folder):
         raise ValueError(
             f"Expected an empty folder, or one that is not there yet. {folder} has files in it; "
             "choose another, or force it."
         )
+
+
+def free_folder(name: str, *, force: bool) -> Path:
+    """runs/NAME, or where that has files in it, and is not forced, runs/NAME-2 and so on."""
+    name = name or "data"
+    names = (f"{name}-{number}" if number > 1 else name for number in count(1))
+    folders = (Path("runs") / each for each in names)
+    return next(folder for folder in folders if force or not _is_taken(folder))
+
+
+def _is_taken(folder: Path) -> bool:
+    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
 def _row(candidate: Any, name: str) -> dict[str, Any]:
@@ -137,7 +153,7 @@ def _write_history(folder: Path, history: History) -> None:
 
 
 def _read_history(folder: Path) -> History:
-    values = json.loads((folder / "history.json").read_text())
+    values = json.loads((folder / "history.json").read_text(encoding="utf-8"))
     epochs = values.pop("snapshot_epochs")
     tensors = tensors_from_bytes((folder / "history.safetensors").read_bytes())
     snapshots: list[tuple[int, dict[str, torch.Tensor]]] = [(epoch, {}) for epoch in epochs]

@@ -1,19 +1,18 @@
 """From data to the front of score against size, in one run."""
 
-import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-from torchsparcs import folds
 from torchsparcs.compact import CompactNetwork
-from torchsparcs.config import TrainConfig, check_amounts, check_counts
-from torchsparcs.evidence import Evidence
+from torchsparcs.config import TrainConfig
+from torchsparcs.devices import resolve_device, threads_for
+from torchsparcs.evidence import Evidence, counted_rows
+from torchsparcs.folds import MANY_ROWS
 from torchsparcs.history import History
 from torchsparcs.ladder import Ladder, Rung
 from torchsparcs.network import checked_widths
@@ -21,78 +20,16 @@ from torchsparcs.population import Population
 from torchsparcs.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.progress import stage
 from torchsparcs.result import Candidate, SearchResult, on_the_front
-from torchsparcs.standardization import weights_of
-from torchsparcs.tables import rows_of
 from torchsparcs.training import train
+from torchsparcs.ways import WAYS, SearchConfig, Way
+
+__all__ = ["SearchConfig", "search"]
 
 PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
 PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.4  # of the steps of the training
 CLEARLY_BETTER = 0.9  # of the loss
 PATH_RATIO = 5.0  # from one penalty weight to the next
-MOST_EPOCHS = 400  # of a training: few rows are soon known by heart
 LINEAR = 1e6  # a penalty weight under which nothing can be recruited
-
-
-class Way(NamedTuple):
-    """One way to train a population; a rehearsal chooses among them.
-
-    Attributes:
-        start: of the hidden eigenvalues; zero is asleep, a perceptron that recruits.
-        depth: how many of the hidden layers take part; None for all.
-        widths: of the hidden layers where none were asked for; () leaves the default.
-    """
-
-    input_dropout: float = 0.0
-    start: float = 0.0
-    depth: int | None = None
-    widths: tuple[int, ...] = ()
-    eigenvalue_lr_scale: float = 30.0
-    transfer_weight_decay: float = 1.0
-    tune_weight_decay: float = 0.02
-
-
-WAYS: dict[str, Way] = {
-    "asleep": Way(),
-    "asleep with dropout": Way(input_dropout=0.1, tune_weight_decay=0.1),
-    # a plain network from the start, for smooth tasks that need every neuron a little
-    "awake": Way(
-        start=-1.0, depth=1, widths=(256,), eigenvalue_lr_scale=1.0, transfer_weight_decay=0.1
-    ),
-}
-
-
-@dataclass(frozen=True)
-class SearchConfig:
-    """How a search goes about it; the defaults suit tables from a hundred rows upwards.
-
-    Attributes:
-        steps, epochs: the training takes at least that many steps and sees each row at least that
-            many times, but never takes more than ``longest`` steps.
-        path: how many penalty weights below the smallest that recruits nothing, each a fifth of
-            the one before.
-        ways: names from ``WAYS``; a rehearsal with one part of the data chooses.
-        shrink: the number of parameters from one size to the next smaller one.
-        tune_share: steps of the fine-tuning at each size, as a share of those of the training, on
-            average; the smaller the network, the longer it takes.
-    """
-
-    steps: int = 1000
-    epochs: int = 50
-    longest: int = 12_000
-    batch_size: int = 128
-    lr: float = 1e-2
-    path: int = 4
-    ways: tuple[str, ...] = tuple(WAYS)
-    shrink: float = 0.6
-    tune_share: float = 0.25
-
-    def __post_init__(self) -> None:
-        check_counts(self, "steps", "epochs", "longest", "batch_size", "path")
-        check_amounts(self, "lr", "tune_share")
-        if not self.ways or not set(self.ways) <= set(WAYS):
-            raise ValueError(f"Expected ways among {', '.join(WAYS)}. Got {self.ways!r}.")
-        if not 0 < self.shrink < 1:
-            raise ValueError(f"Expected shrink to be between 0 and 1. Got {self.shrink!r}.")
 
 
 def search(
@@ -113,6 +50,7 @@ def search(
 ) -> SearchResult:
     """The front of score against size for a table, from one population of spectral networks.
 
+    >>> import numpy as np
     >>> x = np.random.default_rng(0).uniform(-1, 1, (300, 3))
     >>> y = np.abs(x[:, 0])  # |x| = 2 max(x, 0) − x: one column, one neuron and a skip
     >>> result = search(x, y, config=SearchConfig(steps=300), progress=False)
@@ -145,10 +83,12 @@ def search(
     if max_parameters is not None and not max_parameters >= 1:
         raise ValueError(f"Expected max_parameters to be positive. Got {max_parameters!r}.")
     started = time.perf_counter()
-    preprocessing, evidence = _prepared(X, y, task, validation, sample_weight, seed)
-    on = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    run = _Search(evidence.to(torch.device(on)), widths, activation, config, seed, progress)
-    with _threads_for(evidence, on):
+    on = resolve_device(device)
+    X, y, weight = counted_rows(X, y, sample_weight)
+    preprocessing = Preprocessing(Inputs.fit(X, weight), Target.fit(y, task, weight))
+    evidence = Evidence.of(preprocessing, X, y, weight, validation, seed).to(on)
+    run = _Search(evidence, widths, activation, config, seed, progress)
+    with threads_for(len(evidence.inputs), on):
         weights, way = run.plan(penalty_weights)
         candidates = run.candidates(weights, WAYS[way], max_parameters)
     settings = {
@@ -186,9 +126,7 @@ class _Search:
         self.hidden, self.activation = hidden, activation
         self.widths(WAYS["asleep"])  # bad ones are refused before anything is done
         self.history = History()
-        per_epoch = math.ceil(len(evidence.inputs) / config.batch_size)
-        least = max(config.steps, config.epochs * per_epoch)
-        self.steps = min(least, config.longest, MOST_EPOCHS * per_epoch)
+        self.steps = config.steps_for(len(evidence.inputs))
 
     def widths(self, way: Way) -> tuple[int, ...]:
         """Of all layers; ``way`` may leave hidden layers out."""
@@ -227,7 +165,8 @@ class _Search:
         """Of each weight the loss, infinite where it diverged, and whether it recruits nothing."""
         population = self._population(len(weights) * evidence.fits, way)
         each = tuple(weight for weight in weights for _ in range(evidence.fits))
-        self._train(population, evidence, self._recipe(steps, each, way))
+        recipe = self.config.recipe(way, evidence, steps, each, self.seed)
+        self._train(population, evidence, recipe)
         losses = [found.loss for found in evidence.judge(population)]
         return (
             [loss if math.isfinite(loss) else math.inf for loss in losses],
@@ -240,15 +179,16 @@ class _Search:
         population = self._population(len(weights) * evidence.fits, way)
         penalties = [LINEAR, *weights[1:]]
         each = tuple(weight for weight in penalties for _ in range(evidence.fits))
-        recipe = self._recipe(self.steps, each, way)
+        recipe = config.recipe(way, evidence, self.steps, each, self.seed)
         self.history = self._train(population, evidence, recipe, progress=self.progress)
         ladder = Ladder.of(population, evidence)
         rungs = ladder.top()
         sizes = ladder.sizes(config.shrink, largest)
         for place, size in enumerate(sizes, start=1):
             share = config.tune_share * (0.5 + place / len(sizes))  # small networks need it most
+            tuning = config.tuning(way, evidence, self.steps * share, self.seed)
             with stage(f"cutting to {size:,} parameters", self.progress):
-                rungs += ladder.step(size, config.shrink, self._tuning(share, way))
+                rungs += ladder.step(size, config.shrink, tuning)
         return [self._candidate(rung, weights) for rung in rungs]
 
     def _candidate(self, rung: Rung, weights: list[float]) -> Candidate:
@@ -273,29 +213,6 @@ class _Search:
             eigenvalues.data.fill_(way.start)
         return population
 
-    def _recipe(self, steps: float, weights: Any, way: Way) -> TrainConfig:
-        config, rows = self.config, len(self.evidence.inputs)
-        batch_size = min(config.batch_size, rows)
-        return TrainConfig(
-            task=self.evidence.task,
-            epochs=max(1, round(steps * batch_size / rows)),
-            batch_size=batch_size,
-            lr=config.lr,
-            eigenvalue_lr_scale=way.eigenvalue_lr_scale,
-            transfer_weight_decay=way.transfer_weight_decay,
-            penalty_weight=weights,
-            input_dropout=way.input_dropout,
-            capture=self.evidence.inputs.is_cuda,
-            seed=self.seed,
-        )
-
-    def _tuning(self, share: float, way: Way) -> TrainConfig:
-        return dataclasses.replace(
-            self._recipe(self.steps * share, 0.0, way),
-            schedule="warm_cosine",
-            weight_decay=way.tune_weight_decay,
-        )
-
     def _train(
         self,
         population: Population,
@@ -305,46 +222,6 @@ class _Search:
     ) -> History:
         weights = evidence.member_weights(population.members // evidence.fits)
         return train(population, evidence.pair, config, weights=weights, progress=progress)
-
-
-def _prepared(
-    X: Any, y: Any, task: str, validation: Any, sample_weight: Any, seed: int
-) -> tuple[Preprocessing, Evidence]:
-    """What was learnt about the table, and its rows in folds; rows of weight zero are left out."""
-    if len(X) != len(y):
-        raise ValueError(f"Expected as many rows in X as in y. Got {len(X)} and {len(y)}.")
-    counts = weights_of(sample_weight, len(X))
-    if counts is not None:
-        X, y, counts = (rows_of(part, counts > 0) for part in (X, y, counts))
-    inputs, target = Inputs.fit(X, counts), Target.fit(y, task, counts)
-    here, there = inputs.transform(X), target.transform(y)
-    weights = torch.ones(len(here)) if counts is None else torch.from_numpy(counts).float()
-    if isinstance(validation, (tuple, list)):
-        if len(validation) != 2:
-            raise ValueError(f"Expected validation to be a pair (X, y). Got {len(validation)}.")
-        x, t = inputs.transform(validation[0]), target.transform(validation[1])
-        if len(x) != len(t):
-            raise ValueError(
-                f"Expected as many rows in X as in y for validation. Got {len(x)} and {len(t)}."
-            )
-        split = folds.given(len(here), len(x))
-        here, there = torch.cat([here, x]), torch.cat([there, t])
-        weights = torch.cat([weights, torch.ones(len(x))])
-    else:
-        split = folds.folds_of(validation, there, target.classes is not None, seed)
-    return Preprocessing(inputs, target), Evidence(here, there, weights, split, target.task)
-
-
-@contextlib.contextmanager
-def _threads_for(evidence: Evidence, device: str | torch.device) -> Iterator[None]:
-    """One thread for small work on a CPU: more gain little, and lose much on shared cores."""
-    threads = torch.get_num_threads()
-    if str(device) == "cpu" and len(evidence.inputs) < folds.MANY_ROWS:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _outputs_of(evidence: Evidence) -> int:
@@ -368,4 +245,4 @@ def _checked_path(weights: Any) -> list[float]:
 
 def _default_widths(rows: int) -> tuple[int, int]:
     """Two hidden layers, wider where there is more to learn from."""
-    return (128, 32) if rows < folds.MANY_ROWS else (256, 64)
+    return (128, 32) if rows < MANY_ROWS else (256, 64)

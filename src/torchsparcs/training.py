@@ -80,8 +80,8 @@ def train(
         )
     if isinstance(module, Population) and is_pair(data) and path is None:
 
-        def once(part: Population, *rest: Any) -> History:
-            return _trained(_Run(part, *rest, checkpoint=None), None, progress)
+        def once(*options: Any) -> History:
+            return _trained(_Run(*options), None, progress)
 
         return part_by_part(once, module, data, config, validation, weights)
     run = _Run(module, data, config, validation, weights, path)
@@ -112,7 +112,7 @@ class _Run:
         config: TrainConfig,
         validation: Data | None,
         weights: Tensor | None,
-        checkpoint: Path | None,
+        checkpoint: Path | None = None,
     ):
         self.module, self.config, self.checkpoint = module, config, checkpoint
         self.validation = validation
