@@ -52,7 +52,7 @@ class TestRefitting:
     @pytest.mark.parametrize("source", [0, 3, 5, 9, 10, 13])
     def test_without_one_source_every_listener_is_a_least_squares_fit(self, source):
         elimination = Elimination(self.direct, X)
-        elimination.remove(source)
+        elimination.remove(torch.tensor([source]))
         expected = refitted(self.direct, X, list(range(12)), [source])
         if source >= 5:
             expected[source - 5] = 0
@@ -62,7 +62,7 @@ class TestRefitting:
     def test_without_several_in_turn_too(self):
         elimination = Elimination(self.direct, X)
         for source in (2, 11, 0):
-            elimination.remove(source)
+            elimination.remove(torch.tensor([source]))
         expected = refitted(self.direct, X, list(range(12)), [2, 11, 0])
         expected[11 - 5] = 0
         torch.testing.assert_close(elimination.weights, expected, rtol=1e-3, atol=1e-4)
@@ -81,7 +81,9 @@ class TestRefitting:
         expected = refitted(self.direct, X, rows, block)
         torch.testing.assert_close(elimination.weights, expected, rtol=1e-3, atol=1e-4)
         assert (elimination.weights[rows][:, block] == 0).all()
-        elimination.remove(later)  # what is left of the inverse is the inverse of what is left
+        elimination.remove(
+            torch.tensor([later])
+        )  # what is left of the inverse is the inverse of what is left
         again = refitted(self.direct, X, rows, [*block, later])
         torch.testing.assert_close(elimination.weights[rows], again[rows], rtol=1e-3, atol=1e-4)
 
@@ -123,7 +125,7 @@ class TestCounting:
             assert elimination.parameters == size
             heard = (elimination.weights != 0).any(dim=0).nonzero().squeeze(1)
             source = int(heard[torch.randint(len(heard), (), generator=generator)])
-            elimination.remove(source)
+            elimination.remove(torch.tensor([source]))
             assert size - parameter_count(elimination.result()) == savings[source]
 
     def test_a_column_that_one_neuron_hears_counts_for_its_whole_block(self):

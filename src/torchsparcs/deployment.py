@@ -37,13 +37,13 @@ class DeployedNetwork(nn.Module):
             ("output_mean", target.mean),
             ("output_scale", target.scale),
         ):
-            self.register_buffer(name, torch.tensor(values, dtype=torch.float32))
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
 
     def forward(self, input: Tensor) -> Tensor:
-        output = self.network((input - self.mean) / self.scale)
+        output = self.network(((input.double() - self.mean) / self.scale).float())
         task = self.preprocessing.target.task
         if task == "regression":
-            return output * self.output_scale + self.output_mean
+            return (output.double() * self.output_scale + self.output_mean).float()
         if task == "binary":
             return torch.cat([-output, output], dim=-1).sigmoid()
         return output.softmax(dim=-1)
@@ -51,7 +51,7 @@ class DeployedNetwork(nn.Module):
     @property
     def example(self) -> Tensor:
         """Two rows of encoded columns, (2, encoded columns): the mean, and one scale above it."""
-        return torch.stack([self.mean, self.mean + self.scale])
+        return torch.stack([self.mean, self.mean + self.scale]).float()
 
     @property
     def metadata(self) -> dict[str, str]:

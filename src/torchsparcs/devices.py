@@ -5,21 +5,29 @@ from collections.abc import Iterator
 
 import torch
 
-FEW_ROWS = 10_000  # below it one thread is as fast as many
+from torchsparcs.folds import MANY_ROWS
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
     """The device of that name; "auto" is a GPU where there is one."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(device)
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"Expected a device like 'auto', 'cpu' or 'cuda'. Got {device!r}."
+        ) from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"Expected a device that is here. Got {device!r}: there is no GPU.")
+    return found
 
 
 @contextlib.contextmanager
 def threads_for(rows: int, device: torch.device) -> Iterator[None]:
     """One thread for few rows on a CPU: more gain little, and lose much on shared cores."""
     threads = torch.get_num_threads()
-    if device.type == "cpu" and rows < FEW_ROWS:
+    if device.type == "cpu" and rows < MANY_ROWS:
         torch.set_num_threads(1)
     try:
         yield

@@ -22,6 +22,8 @@ from torchsparcs.direct import (
 
 RIDGE = 1e-8  # relative to the mean square of each source
 WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as they are
+MANY_SOURCES = 100  # for so many one goes at a time, for twice as many two, and so on
+ALIKE = 0.5  # partial correlation of two sources that must not go together
 BLOCKS_EVERY = 0.95  # whole blocks are looked at again when the size has fallen by this factor
 
 
@@ -78,18 +80,13 @@ class Elimination:
             total += self._living(rows) * (columns + int(mine[self.first - 1]))
         return total
 
-    def remove(self, source: int) -> None:
-        for rows, inverse in zip(self.layers, self.inverses, strict=True):
-            certainty = inverse[source, source]
-            if certainty > 0:
-                step = inverse[source] / certainty
-                self.weights[rows] -= torch.outer(self.weights[rows, source], step)
-                inverse -= torch.outer(inverse[:, source], step)
-                inverse[source] = inverse[:, source] = 0
-            self.weights[rows, source] = 0
-        if source >= self.first:
-            self.weights[source - self.first] = 0
-            self.alive[source - self.first] = False
+    def remove(self, sources: Tensor) -> None:
+        """Take ``sources`` (n,) from every layer; hidden neurons among them are gone."""
+        for layer in range(len(self.layers)):
+            self.remove_block(layer, sources)
+        neurons = sources[sources >= self.first] - self.first
+        self.weights[neurons] = 0
+        self.alive[neurons] = False
 
     def cheapest_block(self) -> tuple[float, int, Tensor]:
         """The block with the lowest cost for a parameter: that ratio, its layer, its sources.
@@ -113,12 +110,27 @@ class Elimination:
         return best
 
     def remove_block(self, layer: int, sources: Tensor) -> None:
+        """Take ``sources`` (n,) from one layer, W ← W − W_q (P_qq)⁻¹ P_q and P likewise."""
         rows, inverse = self.layers[layer], self.inverses[layer]
-        steps = torch.linalg.solve(inverse[sources[:, None], sources], inverse[sources])
-        self.weights[rows] -= self.weights[rows][:, sources] @ steps
-        inverse -= inverse[:, sources] @ steps
-        inverse[sources] = inverse[:, sources] = 0
+        known = sources[inverse.diagonal()[sources] > 0]
+        steps = torch.linalg.solve(inverse[known[:, None], known], inverse[known])
+        self.weights[rows] -= self.weights[rows][:, known] @ steps
+        inverse -= inverse[:, known] @ steps
+        inverse[known] = inverse[:, known] = 0
         self.weights[rows, sources[:, None]] = 0
+
+    def unlike(self, sources: Tensor) -> Tensor:
+        """Those of ``sources`` (n,) that can go together: none does the work of one before it."""
+        kept: list[int] = []
+        likeness = torch.zeros(len(sources), len(sources)).to(self.weights)
+        for inverse in self.inverses:
+            part = inverse[sources[:, None], sources]
+            scale = part.diagonal().clamp_min(1e-300).sqrt()
+            likeness = torch.maximum(likeness, (part / scale / scale[:, None]).abs())
+        for place in range(len(sources)):
+            if not kept or likeness[place, kept].max() < ALIKE:
+                kept.append(place)
+        return sources[kept]
 
     def result(self) -> DirectSpace:
         return keep_neurons(from_biased(self.direct, self.weights), self.alive)
@@ -159,7 +171,7 @@ def eliminated(direct: DirectSpace, inputs: Tensor, count: int) -> DirectSpace:
     for _ in range(min(count, direct.hidden)):
         costs = elimination.costs()[elimination.first :]
         neuron = int(torch.where(elimination.alive, costs, torch.inf).argmin())
-        elimination.remove(elimination.first + neuron)
+        elimination.remove(torch.tensor([elimination.first + neuron], device=inputs.device))
     return elimination.result()
 
 
@@ -181,15 +193,17 @@ def cut_to(direct: DirectSpace, inputs: Tensor, parameters: int) -> DirectSpace:
             break
         rates = elimination.costs() / elimination.savings().clamp_min(1)
         rates = torch.where(heard, rates, torch.inf)
-        source = int(rates.argmin())
+        # one by one, or a few at once while there are many
+        count = max(1, int(heard.sum()) // MANY_SOURCES)
+        cheapest = rates.topk(count, largest=False).indices
         if size < BLOCKS_EVERY * looked_at:
             looked_at = size
             rate, layer, sources = elimination.cheapest_block()
-            if rate < rates[source]:
+            if rate < rates[cheapest[0]]:
                 elimination.remove_block(layer, sources)
-                source = -1
-        if source >= 0:
-            elimination.remove(source)
+                cheapest = cheapest[:0]
+        if len(cheapest):
+            elimination.remove(elimination.unlike(cheapest))
         size = elimination.parameters
     small = simplified(elimination.result())
     if is_read(small).any() or parameters < 2 * direct.outputs:

@@ -237,6 +237,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         if self.class_weight is None:
             return weight
         by_class = compute_sample_weight(self.class_weight, y)
+        if not (by_class > 0).all():
+            raise ValueError(f"Expected class weights above zero. Got {self.class_weight!r}.")
         return by_class if weight is None else by_class * weight
 
 

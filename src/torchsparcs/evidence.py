@@ -80,8 +80,15 @@ class Evidence:
         return self.folds.fits
 
     @property
+    def rows(self) -> int:
+        """How many some fit is fitted to."""
+        return int(self.folds.is_fitted.sum())
+
+    @property
     def pair(self) -> tuple[Tensor, Tensor]:
-        return self.inputs, self.targets
+        """Those rows, inputs and targets."""
+        fitted = self.folds.is_fitted
+        return self.inputs[fitted], self.targets[fitted]
 
     def to(self, device: torch.device) -> "Evidence":
         return replace(
@@ -100,8 +107,19 @@ class Evidence:
         return replace(self, folds=Folds(folds.fitted[:count], judge))
 
     def member_weights(self, groups: int) -> Tensor:
-        """What each row counts in the training of each member, (groups · fits, rows)."""
-        return (self.folds.fitted * self.weights).repeat(groups, 1)
+        """What each row of :attr:`pair` counts for each member, (groups · fits, rows)."""
+        each = self.folds.fitted * self.weights
+        return each[:, self.folds.is_fitted].repeat(groups, 1)
+
+    def least_squares(self, fit: int) -> tuple[Tensor, Tensor]:
+        """The linear model of the rows that ``fit`` sees: weights (outputs, I) and bias."""
+        weight = (self.folds.fitted[fit] * self.weights).double().sqrt()[:, None]
+        x = torch.cat([self.inputs, torch.ones_like(self.inputs[:, :1])], dim=1).double() * weight
+        y = self.targets.reshape(len(x), -1).double() * weight
+        gram = x.T @ x
+        gram.diagonal().add_(1e-9 * gram.diagonal().mean())
+        solution = torch.linalg.solve(gram, x.T @ y).T
+        return solution[:, :-1], solution[:, -1]
 
     def some_inputs(self, fit: int, count: int) -> Tensor:
         """At most ``count`` rows that ``fit`` sees, evenly spread, in float64."""

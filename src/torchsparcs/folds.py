@@ -1,6 +1,7 @@
 """Which rows a network is fitted to and which judge it."""
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -30,6 +31,11 @@ class Folds:
         return len(self.fitted)
 
     @property
+    def is_fitted(self) -> Tensor:
+        """Whether any fit sees a row, (rows,) bool."""
+        return self.fitted.any(dim=0)
+
+    @property
     def judged(self) -> Tensor:
         """The rows that are judged."""
         return (self.judge >= 0).nonzero().squeeze(1)
@@ -45,10 +51,12 @@ def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Fo
     share there is one and one more. Classes are spread evenly over the folds.
     """
     rows = len(target)
-    if validation == "auto":
+    if isinstance(validation, str) and validation == "auto":
         validation = min(FOLDS, rows) if rows < MANY_ROWS else HELD_OUT
-    whole = isinstance(validation, int) and not isinstance(validation, bool)
-    is_share = isinstance(validation, float) and 0 < validation <= 0.5 and rows >= 2
+    whole = isinstance(validation, Integral) and not isinstance(validation, bool)
+    is_share = (
+        not whole and isinstance(validation, Real) and 0 < float(validation) <= 0.5 and rows >= 2
+    )
     if not is_share and not (whole and 2 <= validation <= rows):
         raise ValueError(
             "Expected validation to be 'auto', a share of the rows up to 0.5, a number of folds "

@@ -1,7 +1,7 @@
 """Trained members cut down size by size, fine-tuned together and judged at every size."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from torchsparcs.compact_population import CompactPopulation
@@ -36,13 +36,24 @@ class Ladder:
 
     @classmethod
     def of(cls, population: Population, evidence: Evidence) -> "Ladder":
-        members = range(population.members)
+        members, fits = range(population.members), evidence.fits
         directs = [simplified(direct_space(population.member(i))) for i in members]
-        return cls(evidence, directs, list(range(len(directs) // evidence.fits)))
+        ladder = cls(evidence, directs, list(range(len(directs) // fits)))
+        ladder._cut([parameter_count(direct) for direct in directs[fits - 1 :: fits]])
+        return ladder
 
     def top(self) -> list[Rung]:
         """Every group as it was trained."""
         return self._rungs(CompactPopulation(self.directs))
+
+    def least_squares(self) -> Rung:
+        """The linear model in closed form, for a regression."""
+        like, directs = self.directs[0], []
+        for fit in range(self.evidence.fits):
+            weights, bias = self.evidence.least_squares(fit)
+            directs.append(replace(like, weights=weights, bias=bias, layers=like.layers[:0]))
+        (judgement,) = self.evidence.judge(CompactPopulation(directs))
+        return Rung(0, judgement, directs[-1])
 
     def sizes(self, shrink: float, largest: int | None) -> list[int]:
         """Numbers of parameters from the largest member downwards, well below a linear model's."""
@@ -64,16 +75,8 @@ class Ladder:
         """
         evidence, groups = self.evidence, len(self.groups)
         sizes = [math.floor(size * shrink ** (place / groups)) for place in range(groups)]
-        sources = max(d.weights.shape[1] for d in self.directs)
-        count = max(FEWEST_ROWS, ROWS_PER_SOURCE * sources)
-        inputs = [evidence.some_inputs(fit, count) for fit in range(evidence.fits)]
-        uncut = sum(
-            parameter_count(d) <= size for d in self.directs[evidence.fits - 1 :: evidence.fits]
-        )
-        self.directs = [
-            cut_to(direct, inputs[index % evidence.fits], sizes[index // evidence.fits])
-            for index, direct in enumerate(self.directs)
-        ]
+        uncut = sum(parameter_count(d) <= size for d in self._final)
+        self._cut(sizes)
         population = CompactPopulation(self.directs).to(evidence.inputs.device)
         weights = evidence.member_weights(groups)
         train(population, evidence.pair, tuning, weights=weights, progress=False)
@@ -83,16 +86,31 @@ class Ladder:
             self._leave(max(rungs, key=lambda rung: rung.judgement.loss).group)
         return rungs
 
+    @property
+    def _final(self) -> list[DirectSpace]:
+        """Of each group, the fit that gives the networks."""
+        return self.directs[self.evidence.fits - 1 :: self.evidence.fits]
+
+    def _cut(self, sizes: list[int]) -> None:
+        """Each group to its size; the fits that judge no larger than the one they judge for."""
+        fits = self.evidence.fits
+        sources = max(direct.weights.shape[1] for direct in self.directs)
+        count = max(FEWEST_ROWS, ROWS_PER_SOURCE * sources)
+        inputs = [self.evidence.some_inputs(fit, count) for fit in range(fits)]
+        for group, size in enumerate(sizes):
+            for fit in reversed(range(fits)):
+                place = group * fits + fit
+                self.directs[place] = cut_to(self.directs[place], inputs[fit], size)
+                size = min(size, parameter_count(self.directs[place])) if fit == fits - 1 else size
+
     def _leave(self, group: int) -> None:
         place, fits = self.groups.index(group), self.evidence.fits
         del self.groups[place]
         del self.directs[place * fits : (place + 1) * fits]
 
     def _rungs(self, population: CompactPopulation) -> list[Rung]:
-        fits = self.evidence.fits
         judgements = self.evidence.judge(population)
-        last = self.directs[fits - 1 :: fits]
         return [
             Rung(group, judgement, direct)
-            for group, judgement, direct in zip(self.groups, judgements, last, strict=True)
+            for group, judgement, direct in zip(self.groups, judgements, self._final, strict=True)
         ]

@@ -44,7 +44,7 @@ def refit(
     config = dataclasses.replace(config, steps=steps, longest=steps)
     X, y, weight = counted_rows(X, y, sample_weight)
     evidence = Evidence.of(result.preprocessing, X, y, weight, validation, seed).to(on)
-    rows, fits = len(evidence.inputs), evidence.fits
+    rows, fits = evidence.rows, evidence.fits
     tuning = config.tuning(WAYS[settings["way"]], evidence, config.steps_for(rows), seed)
     before = [result.linear, *(found for found in result.front if found is not result.linear)]
     directs = [found.network.to_direct() for found in before for _ in range(fits)]

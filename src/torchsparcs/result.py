@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ class Candidate:
     Attributes:
         network: takes standardised inputs and gives raw outputs; ``SearchResult.predict`` goes
             from a table to labels or values.
-        score: accuracy or R² on rows that networks made in the same way were not fitted to.
+        score: accuracy or R² on rows that networks made in the same way were not fitted to; the
+            best of many candidates on the same rows, so a little flattering.
         standard_error: of the score.
         loss: on the same rows.
         penalty_weight: of the member it was cut from.
@@ -106,8 +108,9 @@ class SearchResult:
             return rule
         if rule in ("best", "smallest"):
             return getattr(self, rule)()
-        if isinstance(rule, int) and 0 <= rule < len(self.front):
-            return self.front[rule]
+        is_place = isinstance(rule, Integral) and not isinstance(rule, bool)
+        if is_place and 0 <= int(rule) < len(self.front):
+            return self.front[int(rule)]
         raise ValueError(
             f"Expected a pick among best, smallest and 0 to {len(self.front) - 1}. Got {rule!r}."
         )

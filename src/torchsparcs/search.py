@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import operator
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +28,6 @@ __all__ = ["SearchConfig", "search"]
 
 PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
 PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.4  # of the steps of the training
-CLEARLY_BETTER = 0.9  # of the loss
 PATH_RATIO = 5.0  # from one penalty weight to the next
 LINEAR = 1e6  # a penalty weight under which nothing can be recruited
 
@@ -63,6 +63,8 @@ def search(
     weights goes down, one member of the population for each weight and each part of the data. The
     trained members are then cut, size by size, and fine-tuned together. Every candidate is scored
     on rows that networks made in the same way were not fitted to; it is itself fitted to all rows.
+    Columns are standardised with all rows, and the same rows choose among many candidates, so the
+    best score flatters a little: keep other rows for a final verdict.
 
     Args:
         X: (rows, columns), an array, tensor or DataFrame; text is one-hot encoded, everything is
@@ -80,24 +82,32 @@ def search(
     config = config if config is not None else SearchConfig()
     if not isinstance(config, SearchConfig):
         raise ValueError(f"Expected a SearchConfig. Got {type(config).__name__}.")
-    if max_parameters is not None and not max_parameters >= 1:
-        raise ValueError(f"Expected max_parameters to be positive. Got {max_parameters!r}.")
+    if not isinstance(activation, str):
+        raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
     started = time.perf_counter()
-    on = resolve_device(device)
+    seed, on = _whole("seed", seed), resolve_device(device)
     X, y, weight = counted_rows(X, y, sample_weight)
     preprocessing = Preprocessing(Inputs.fit(X, weight), Target.fit(y, task, weight))
+    outputs = preprocessing.target.outputs
+    if max_parameters is not None:
+        max_parameters = _whole("max_parameters", max_parameters)
+        if max_parameters < 2 * outputs:
+            raise ValueError(
+                f"Expected max_parameters of at least {2 * outputs}, for one column and "
+                f"{outputs} outputs. Got {max_parameters}."
+            )
     evidence = Evidence.of(preprocessing, X, y, weight, validation, seed).to(on)
-    run = _Search(evidence, widths, activation, config, seed, progress)
-    with threads_for(len(evidence.inputs), on):
+    run = _Search(evidence, outputs, widths, activation, config, seed, progress)
+    with threads_for(evidence.rows, on):
         weights, way = run.plan(penalty_weights)
-        candidates = run.candidates(weights, WAYS[way], max_parameters)
+        linear, candidates = run.candidates(weights, WAYS[way], max_parameters)
     settings = {
         "task": preprocessing.target.task,
         "widths": list(run.widths(WAYS[way])),
         "activation": activation,
         "penalty_weights": weights,
         "way": way,
-        "rows": len(evidence.inputs),
+        "rows": evidence.rows,
         "judged_rows": len(evidence.folds.judged),
         "fits": evidence.fits,
         "max_parameters": max_parameters,
@@ -107,7 +117,7 @@ def search(
         "config": dataclasses.asdict(config),
     }
     front = on_the_front(candidates, max_parameters)
-    return SearchResult(tuple(front), candidates[0], preprocessing, run.history, settings)
+    return SearchResult(tuple(front), linear, preprocessing, run.history, settings)
 
 
 class _Search:
@@ -116,6 +126,7 @@ class _Search:
     def __init__(
         self,
         evidence: Evidence,
+        outputs: int,
         hidden: Sequence[int] | None,
         activation: str,
         config: SearchConfig,
@@ -123,34 +134,38 @@ class _Search:
         progress: bool,
     ):
         self.evidence, self.config, self.seed, self.progress = evidence, config, seed, progress
-        self.hidden, self.activation = hidden, activation
+        self.outputs, self.hidden, self.activation = outputs, hidden, activation
         self.widths(WAYS["asleep"])  # bad ones are refused before anything is done
         self.history = History()
-        self.steps = config.steps_for(len(evidence.inputs))
+        self.steps = config.steps_for(evidence.rows)
 
     def widths(self, way: Way) -> tuple[int, ...]:
         """Of all layers; ``way`` may leave hidden layers out."""
-        rows, inputs = self.evidence.inputs.shape
-        hidden = (way.widths or _default_widths(rows)) if self.hidden is None else self.hidden
-        return checked_widths([inputs, *list(hidden)[: way.depth], _outputs_of(self.evidence)])
+        hidden = self.hidden
+        if hidden is None:
+            hidden = way.widths or _default_widths(self.evidence.rows)
+        elif isinstance(hidden, (str, int)):
+            raise ValueError(f"Expected widths of hidden layers, like (64, 32). Got {hidden!r}.")
+        inputs = self.evidence.inputs.shape[1]
+        return checked_widths([inputs, *list(hidden)[: way.depth], self.outputs])
 
     def plan(self, weights: Sequence[float] | str) -> tuple[list[float], str]:
-        """The penalty weights from the one that recruits nothing downwards, and the way to train.
-
-        The first way is taken unless another is clearly better.
-        """
+        """Penalty weights from the one that recruits nothing downwards, and the way to train."""
         ways = self.config.ways
         with stage("looking for the largest penalty that matters", self.progress):
-            path = self._path_from_pilot() if weights == "auto" else _checked_path(weights)
+            is_auto = isinstance(weights, str) and weights == "auto"
+            path = self._path_from_pilot() if is_auto else _checked_path(weights)
         if len(ways) == 1:
             return path, ways[0]
         with stage("comparing ways to train", self.progress):
             steps = self.steps * REHEARSAL_SHARE
             some = path[2::2] or path[1:]
             judging = self.evidence.judging_fits()
-            losses = [min(self._rehearsal(judging, steps, some, WAYS[way])[0]) for way in ways]
-        handicapped = [losses[0] * CLEARLY_BETTER, *losses[1:]]
-        return path, ways[handicapped.index(min(handicapped))]
+            losses = [
+                WAYS[way].handicap * min(self._rehearsal(judging, steps, some, WAYS[way])[0])
+                for way in ways
+            ]
+        return path, ways[losses.index(min(losses))]
 
     def _path_from_pilot(self) -> list[float]:
         first, steps = self.evidence.judging_fits(1), self.steps * PILOT_SHARE
@@ -173,8 +188,10 @@ class _Search:
             [not any(counts) for counts in population.recruited[:: evidence.fits]],
         )
 
-    def candidates(self, weights: list[float], way: Way, largest: int | None) -> list[Candidate]:
-        """Every group at every size; the linear model of the first group comes first."""
+    def candidates(
+        self, weights: list[float], way: Way, largest: int | None
+    ) -> tuple[Candidate, list[Candidate]]:
+        """The linear model, and every group at every size."""
         evidence, config = self.evidence, self.config
         population = self._population(len(weights) * evidence.fits, way)
         penalties = [LINEAR, *weights[1:]]
@@ -183,13 +200,19 @@ class _Search:
         self.history = self._train(population, evidence, recipe, progress=self.progress)
         ladder = Ladder.of(population, evidence)
         rungs = ladder.top()
+        linear = [rungs[0]]
+        if evidence.task == "regression":
+            linear.append(ladder.least_squares())
+        rungs += linear[1:]
         sizes = ladder.sizes(config.shrink, largest)
         for place, size in enumerate(sizes, start=1):
             share = config.tune_share * (0.5 + place / len(sizes))  # small networks need it most
             tuning = config.tuning(way, evidence, self.steps * share, self.seed)
             with stage(f"cutting to {size:,} parameters", self.progress):
                 rungs += ladder.step(size, config.shrink, tuning)
-        return [self._candidate(rung, weights) for rung in rungs]
+        best_linear = max(linear, key=lambda rung: rung.judgement.score)
+        found = [self._candidate(rung, weights) for rung in rungs]
+        return self._candidate(best_linear, weights), found
 
     def _candidate(self, rung: Rung, weights: list[float]) -> Candidate:
         network = CompactNetwork.from_direct(rung.direct, maximal=None, dtype=torch.float32)
@@ -224,10 +247,11 @@ class _Search:
         return train(population, evidence.pair, config, weights=weights, progress=progress)
 
 
-def _outputs_of(evidence: Evidence) -> int:
-    if evidence.task == "multiclass":
-        return int(evidence.targets.max()) + 1
-    return 1 if evidence.targets.dim() == 1 else evidence.targets.shape[1]
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise ValueError(f"Expected {name} to be an integer. Got {value!r}.") from error
 
 
 def _checked_path(weights: Any) -> list[float]:
