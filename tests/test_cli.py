@@ -236,7 +236,7 @@ def test_another_pick_predicts_something_else(run, table, predictions):
     assert not np.allclose(other, predictions.iloc[:, 1:])
     outcome = sparcs("predict", run, table, "--pick", "99")
     assert outcome.code == 1
-    assert "Expected a pick among best, smallest and 0 to" in outcome.err
+    assert "Expected a pick among best, smallest, linear and 0 to" in outcome.err
 
 
 def test_predictions_in_a_file(run, table, tmp_path, predictions):

@@ -25,6 +25,8 @@ from torchsparcs import (
     search,
     to_onnx,
 )
+from torchsparcs.deployment import DeployedNetwork
+from torchsparcs.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.result import on_the_front
 
 DRAW = np.random.default_rng(0)
@@ -132,7 +134,7 @@ class TestPicking:
         with pytest.raises(ValueError, match=r"a tolerance >= 0\. Got -0\.1"):
             made_up.smallest(-0.1)
         for rule in (4, -1, "worst", 1.0, None):
-            with pytest.raises(ValueError, match=r"best, smallest and 0 to 3\. Got"):
+            with pytest.raises(ValueError, match=r"best, smallest, linear and 0 to 3\. Got"):
                 made_up.pick(rule)
 
     def test_the_front_is_what_no_smaller_one_beats(self, made_up):
@@ -277,3 +279,22 @@ def test_what_happens_to_a_deployed_network_does_not_happen_to_the_candidate(res
     for parameter in module.parameters():
         parameter.data.zero_()
     assert torch.equal(result.outputs(FRAME), before)
+
+
+def test_columns_too_fine_for_float32_are_named():
+    x = np.column_stack([1.7e9 + np.arange(40.0), np.arange(40.0)])
+    inputs, target = Inputs.fit(x), Target.fit(np.arange(40.0), "regression")
+    network = CompactNetwork([2, 1], [(1, 0)])
+    with pytest.warns(UserWarning, match="too coarse for 'x0'"):
+        DeployedNetwork(network, Preprocessing(inputs, target))
+
+
+def test_columns_that_are_not_read_need_not_be_there():
+    frame = pd.DataFrame({"a": np.arange(30.0), "b": list("xyz") * 10, "c": np.arange(30.0) % 7})
+    inputs = Inputs.fit(frame)
+    read = inputs.transform(frame, reads=(0, 4))  # a and c; b has three encoded columns
+    assert torch.equal(read[:, [0, 4]], inputs.transform(frame)[:, [0, 4]])
+    assert torch.equal(read[:, 1:4], torch.zeros(30, 3))
+    assert torch.equal(inputs.transform(frame[["c", "a"]], reads=(0, 4)), read)
+    with pytest.raises(ValueError, match="Missing: 'c'"):
+        inputs.transform(frame[["a"]], reads=(0, 4))

@@ -50,7 +50,7 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a search
 Pick = Annotated[
     str | None,
     typer.Option(
-        metavar="best|smallest|N",
+        metavar="best|smallest|linear|N",
         help="The network: by a rule or by its number in the table; by default as in the search.",
     ),
 ]

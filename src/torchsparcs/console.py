@@ -131,8 +131,16 @@ def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
     return Text.assemble(
         (f"{pick}: {picked.architecture}", "bold"),
         f"; {picked.parameters:,} parameters, {measure} {_score(picked, is_accuracy)} "
-        f"on held-out rows{compared}.{_columns_read(result, picked)}",
+        f"on {judged_by(result.settings)}{compared}.{_columns_read(result, picked)}",
     )
+
+
+def judged_by(settings: dict[str, Any]) -> str:
+    """The rows that gave the scores."""
+    rows, fits = settings["judged_rows"], settings["fits"]
+    if fits > 2:
+        return f"the {rows:,} rows in turn ({fits - 1}-fold cross-validation)"
+    return f"{rows:,} held-out rows"
 
 
 def _columns_read(result: SearchResult, candidate: Candidate) -> str:
@@ -165,7 +173,7 @@ def print_facts(console: Console, settings: dict[str, Any]) -> None:
     """What a front was found with."""
     facts = {
         "searched": f"up to {' → '.join(map(str, settings['widths']))}, seed {settings['seed']}",
-        "judged": f"on {settings['judged_rows']:,} held-out rows",
+        "judged": f"on {judged_by(settings)}",
         "took": f"{settings['seconds']:.0f} s on {settings['device']}",
         "version": f"torchsparcs {settings.get('version', 'unknown')}",
     }

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import warnings
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 import torchsparcs
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.preprocessing import Preprocessing
+from torchsparcs.tables import quoted
 
 
 class DeployedNetwork(nn.Module):
@@ -18,7 +20,8 @@ class DeployedNetwork(nn.Module):
     table, zeros and ones for text. The network is a copy: where this module goes, it goes alone.
 
     Shape:
-        - input (rows, encoded columns)
+        - input (rows, encoded columns); float64 where columns are far from zero for their spread,
+          which float32, and so an ONNX file, does not resolve: a warning names them
         - output (rows, classes) for classification, (rows, outputs) for regression
     """
 
@@ -38,6 +41,21 @@ class DeployedNetwork(nn.Module):
             ("output_scale", target.scale),
         ):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
+        self._warn_of_coarse_columns()
+
+    def _warn_of_coarse_columns(self) -> None:
+        limits = torch.finfo(torch.float32)
+        size = self.mean.abs() + 10 * self.scale
+        coarse = (size * limits.eps > 1e-3 * self.scale) | (size > limits.max)
+        names = self.preprocessing.inputs.encoded_names
+        if found := [
+            name for name, is_coarse in zip(names, coarse.tolist(), strict=True) if is_coarse
+        ]:
+            warnings.warn(
+                f"float32 is too coarse for {quoted(found, 3)}: the exported network answers less "
+                "well than this one. Subtract a constant from such columns.",
+                stacklevel=3,
+            )
 
     def forward(self, input: Tensor) -> Tensor:
         output = self.network(((input.double() - self.mean) / self.scale).float())

@@ -2,6 +2,7 @@
 
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -153,20 +154,30 @@ class Inputs(Record):
         """Of the encoded columns: "age", "city=Rome"."""
         return tuple(name for column in self.columns for name in column.encoded_names)
 
-    def encode(self, X: Any) -> np.ndarray:
+    def encode(self, X: Any, reads: Sequence[int] | None = None) -> np.ndarray:
         """Numbers before standardisation, float64 (rows, encoded); they may share memory with X.
+
+        With ``reads``, places among the encoded columns, only the columns of X that these come
+        from are looked at; all others, which need not be there, count as their mean.
 
         Columns of a DataFrame are found by name, others than those of ``fit`` are ignored; those
         of an array are found by position. A category that ``fit`` did not see is all zeros, and a
         warning says so.
         """
         table = Table.of(X)
-        used = [column for column in self.columns if column.encoded_names]
-        return _encoded(table, used, self._positions(table, used))
+        owners = [column for column in self.columns for _ in column.encoded_names]
+        wanted = owners if reads is None else [owners[place] for place in reads]
+        used = [column for column in self.columns if column in wanted]
+        encoded = _encoded(table, used, self._positions(table, used))
+        if reads is None:
+            return encoded
+        whole = np.tile(np.array(self.mean), (table.rows, 1))
+        whole[:, [column in used for column in owners]] = encoded
+        return whole
 
-    def transform(self, X: Any) -> Tensor:
-        """Standardised inputs, float32 (rows, encoded)."""
-        return torch.from_numpy(standardized(self.encode(X), self.mean, self.scale))
+    def transform(self, X: Any, reads: Sequence[int] | None = None) -> Tensor:
+        """Standardised inputs, float32 (rows, encoded); see :meth:`encode`."""
+        return torch.from_numpy(standardized(self.encode(X, reads), self.mean, self.scale))
 
     def _positions(self, table: Table, used: list[Column]) -> list[int]:
         """Where in ``table`` the columns are."""

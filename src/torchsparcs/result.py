@@ -103,23 +103,26 @@ class SearchResult:
         return fitting[-1]
 
     def pick(self, rule: "str | int | Candidate" = "smallest") -> Candidate:
-        """By a rule, "best" or "smallest", or the candidate of that place on the front."""
+        """By a rule ("best", "smallest", "linear"), or the candidate of that place on the front."""
         if isinstance(rule, Candidate):
             return rule
+        if rule == "linear":
+            return self.linear
         if rule in ("best", "smallest"):
             return getattr(self, rule)()
         is_place = isinstance(rule, Integral) and not isinstance(rule, bool)
         if is_place and 0 <= int(rule) < len(self.front):
             return self.front[int(rule)]
         raise ValueError(
-            f"Expected a pick among best, smallest and 0 to {len(self.front) - 1}. Got {rule!r}."
+            f"Expected a pick among best, smallest, linear and 0 to {len(self.front) - 1}. "
+            f"Got {rule!r}."
         )
 
     def outputs(self, X: Any, pick: "str | int | Candidate" = "smallest") -> Tensor:
         """What the network puts out for a table, raw, (rows, outputs)."""
         network = self.pick(pick).network
         parameter = next(network.parameters())
-        inputs = self.preprocessing.inputs.transform(X).to(parameter.device)
+        inputs = self.preprocessing.inputs.transform(X, network.reads).to(parameter.device)
         with evaluation_mode(network):
             return network(inputs)
 

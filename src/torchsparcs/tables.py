@@ -210,7 +210,10 @@ def check_finite(bad: list[str]) -> None:
     """A ValueError that lists what :func:`count_bad` found in all the columns, if anything."""
     if bad:
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
-        raise ValueError(f"Expected finite values. Got {', '.join(bad[:5])}{more}.")
+        raise ValueError(
+            f"Expected finite values. Got {', '.join(bad[:5])}{more}. Fill them in, or leave out "
+            "these rows or columns."
+        )
 
 
 def check_repetition(name: str, distinct: int, rows: int, advice: str = "drop it") -> None:
