@@ -128,6 +128,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small grids, two seeds, few steps")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
+    if arguments.quick and arguments.out == RESULTS:
+        parser.error("--quick needs --out: its numbers do not belong beside measured ones")
     data, device, quick = arguments.data, arguments.device, arguments.quick
     tasks = [task for task in arguments.tasks if task != "mnist" or data is not None]
     protocols = {task: MNIST if task == "mnist" else TABLE for task in tasks}

@@ -312,6 +312,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two widths, two seeds, 60 steps")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
+    if arguments.quick and arguments.out == RESULTS:
+        parser.error("--quick needs --out: its numbers do not belong beside measured ones")
     path = arguments.out / "plain_mlps.json"
     earlier = json.loads(path.read_text()) if path.exists() else {}
     results = earlier.get(arguments.device, {}).get("tasks", {})  # of other tasks are kept

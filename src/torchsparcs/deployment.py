@@ -1,4 +1,4 @@
-"""A picked network with its preprocessing, as one module that needs nothing of this library."""
+"""A picked network with its preprocessing, as one module to export."""
 
 import copy
 import json

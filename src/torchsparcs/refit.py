@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 
-from torchsparcs.compact import CompactNetwork
 from torchsparcs.compact_population import CompactPopulation
 from torchsparcs.devices import resolve_device, threads_for
 from torchsparcs.evidence import Evidence, counted_rows
@@ -46,7 +45,10 @@ def refit(
     evidence = Evidence.of(result.preprocessing, X, y, weight, validation, seed).to(on)
     rows, fits = evidence.rows, evidence.fits
     tuning = config.tuning(WAYS[settings["way"]], evidence, config.steps_for(rows), seed)
-    before = [result.linear, *(found for found in result.front if found is not result.linear)]
+    # on the front it would be fitted twice; read from files it is another object
+    is_linear = [_numbers(found) == _numbers(result.linear) for found in result.front]
+    others = [found for found, same in zip(result.front, is_linear, strict=True) if not same]
+    before = [result.linear, *others]
     directs = [found.network.to_direct() for found in before for _ in range(fits)]
     population = CompactPopulation(directs).to(on)
     weights = evidence.member_weights(len(before))
@@ -55,14 +57,7 @@ def refit(
         judgements = evidence.judge(population)
     tuned = population.to_directs()[fits - 1 :: fits]
     after = [
-        Candidate(
-            CompactNetwork.from_direct(direct, maximal=None, dtype=torch.float32).cpu(),
-            score=judgement.score,
-            standard_error=judgement.standard_error,
-            loss=judgement.loss,
-            penalty_weight=found.penalty_weight,
-            member=(index + 1) * fits - 1,
-        )
+        Candidate.of(direct, judgement, found.penalty_weight, member=(index + 1) * fits - 1)
         for index, (found, direct, judgement) in enumerate(
             zip(before, tuned, judgements, strict=True)
         )
@@ -75,3 +70,7 @@ def refit(
         history=dataclasses.replace(history, recruited=[]),  # nobody is recruited any more
         settings={**settings, **known, "seed": seed, "device": str(on)},
     )
+
+
+def _numbers(candidate: Candidate) -> tuple[int, float, float]:
+    return candidate.parameters, candidate.score, candidate.loss

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.deployment import DeployedNetwork
+from torchsparcs.direct import DirectSpace
+from torchsparcs.evidence import Judgement
 from torchsparcs.history import History
 from torchsparcs.preprocessing import Preprocessing
 from torchsparcs.runs import read_run, write_run
@@ -41,6 +44,21 @@ class Candidate:
     loss: float
     penalty_weight: float
     member: int
+
+    @classmethod
+    def of(
+        cls, direct: DirectSpace, judgement: Judgement, penalty_weight: float, member: int
+    ) -> "Candidate":
+        """A network from direct space, on the CPU, and what its like were judged to be worth."""
+        network = CompactNetwork.from_direct(direct, maximal=None, dtype=torch.float32)
+        return cls(
+            network.cpu(),
+            score=judgement.score,
+            standard_error=judgement.standard_error,
+            loss=judgement.loss,
+            penalty_weight=penalty_weight,
+            member=member,
+        )
 
     @property
     def parameters(self) -> int:

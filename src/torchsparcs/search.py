@@ -9,13 +9,12 @@ from typing import Any
 
 import torch
 
-from torchsparcs.compact import CompactNetwork
 from torchsparcs.config import TrainConfig
 from torchsparcs.devices import resolve_device, threads_for
 from torchsparcs.evidence import Evidence, counted_rows
 from torchsparcs.folds import MANY_ROWS
 from torchsparcs.history import History
-from torchsparcs.ladder import Ladder, Rung
+from torchsparcs.ladder import Ladder
 from torchsparcs.network import checked_widths
 from torchsparcs.population import Population
 from torchsparcs.preprocessing import Inputs, Preprocessing, Target
@@ -211,19 +210,17 @@ class _Search:
             with stage(f"cutting to {size:,} parameters", self.progress):
                 rungs += ladder.step(size, config.shrink, tuning)
         best_linear = max(linear, key=lambda rung: rung.judgement.score)
-        found = [self._candidate(rung, weights) for rung in rungs]
-        return self._candidate(best_linear, weights), found
-
-    def _candidate(self, rung: Rung, weights: list[float]) -> Candidate:
-        network = CompactNetwork.from_direct(rung.direct, maximal=None, dtype=torch.float32)
-        return Candidate(
-            network.cpu(),
-            score=rung.judgement.score,
-            standard_error=rung.judgement.standard_error,
-            loss=rung.judgement.loss,
-            penalty_weight=weights[rung.group],
-            member=(rung.group + 1) * self.evidence.fits - 1,
-        )
+        found = [
+            Candidate.of(
+                rung.direct,
+                rung.judgement,
+                penalty_weight=weights[rung.group],
+                member=(rung.group + 1) * evidence.fits - 1,
+            )
+            for rung in rungs
+        ]
+        place = next(place for place, rung in enumerate(rungs) if rung is best_linear)
+        return found[place], found
 
     def _population(self, members: int, way: Way) -> Population:
         population = Population(
