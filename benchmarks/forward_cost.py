@@ -13,9 +13,7 @@ Forward and backward, one script run, networks of the same widths and no bias:
 """
 
 import argparse
-import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -23,6 +21,14 @@ from recording import RESULTS, record
 from torch import Tensor, nn
 
 from torchsparcs import SpectralNetwork, spectral
+from torchsparcs.experiments.measuring import (
+    captured,
+    keep_page_faults_out,
+    kept_bytes,
+    median_seconds,
+    peak_bytes,
+)
+from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, plain_mlp, recruited
 
 DEPTHS = [3, 4, 6, 8, 10, 14, 18]  # layers, input and output counted
 NARROW = [
@@ -31,44 +37,6 @@ NARROW = [
     ([784, 500, 500, 10], 64),
     ([784, 500, 500, 10], 1024),
 ]
-
-
-def mlp(widths: list[int]) -> nn.Module:
-    layers: list[nn.Module] = []
-    for n_in, n_out in pairwise(widths):
-        layers += [nn.Linear(n_in, n_out, bias=False), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
-class Skips(nn.Module):
-    """An MLP with an independent weight on every skip connection."""
-
-    def __init__(self, widths: list[int]):
-        super().__init__()
-        self.blocks = nn.ModuleList(
-            nn.ModuleList(nn.Linear(widths[j], widths[i], bias=False) for j in range(i))
-            for i in range(1, len(widths))
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        activities = [x]
-        for row in self.blocks:
-            pre = sum(block(a) for block, a in zip(row, activities, strict=True))
-            if row is not self.blocks[-1]:
-                activities.append(torch.relu(pre))
-        return pre
-
-
-class Blocks(SpectralNetwork):
-    """The same network, computed from the paper's eq. blocks_general_case, block by block."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        activities = [x]
-        for i in range(1, len(self.widths)):
-            pre = sum(a @ self.weight_block(i, j).mT for j, a in enumerate(activities))
-            if i < len(self.widths) - 1:
-                activities.append(torch.relu(pre))
-        return pre
 
 
 class Anchored(SpectralNetwork):
@@ -83,12 +51,6 @@ class Anchored(SpectralNetwork):
         )
 
 
-def recruited(network: SpectralNetwork) -> SpectralNetwork:
-    for eigenvalues in network.hidden_eigenvalues:
-        nn.init.normal_(eigenvalues, std=0.5)
-    return network
-
-
 def recursion(widths: list[int]) -> nn.Module:
     network = recruited(Anchored(widths, bias=False))
     network.anchors = tuple(range(1, len(widths) - 1))
@@ -96,10 +58,10 @@ def recursion(widths: list[int]) -> nn.Module:
 
 
 NETWORKS: dict[str, Callable[[list[int]], nn.Module]] = {
-    "mlp": mlp,
+    "mlp": plain_mlp,
     "spectral": lambda widths: recruited(SpectralNetwork(widths, bias=False)),
-    "blocks": lambda widths: recruited(Blocks(widths, bias=False)),
-    "skips": Skips,
+    "blocks": lambda widths: recruited(BlockNetwork(widths, bias=False)),
+    "skips": DirectNetwork,
     "recursion": recursion,
     "folded": lambda widths: recruited(Anchored(widths, bias=False)),
 }
@@ -122,74 +84,15 @@ def measure(widths: list[int], batch: int, names: list[str], device: str, second
 
         for _ in range(3):
             step()
-        memory[name] = activation_bytes(step, network, forward, x)
-        steps[name] = captured(step) if device == "cuda" else step
-    times: dict[str, list[float]] = {name: [] for name in names}
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[names[0]]) < 5:
-        for name, step in steps.items():
-            times[name].append(timed(step, device))
-    return {name: {"seconds": sorted(t)[len(t) // 2], **memory[name]} for name, t in times.items()}
-
-
-def captured(step: Callable[[], None]) -> Callable[[], None]:
-    """The step as a CUDA graph, so that the GPU's work is timed and not the launching of it."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-
-    def replay(alive: Callable[[], None] = step) -> None:
-        """``alive`` keeps the network whose memory the graph works on."""
-        graph.replay()
-
-    return replay
-
-
-def timed(step: Callable[[], None], device: str) -> float:
-    if device == "cuda":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    repeats = 5
-    for _ in range(repeats):
-        step()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return (time.perf_counter() - start) / repeats
-
-
-def activation_bytes(step: Callable, network: nn.Module, forward: Callable, x: Tensor) -> dict:
-    """What autograd keeps for the backward pass and, on CUDA, the peak of a whole step.
-
-    Parameters and their gradients are not counted in either; compiled graphs do not show what
-    they keep, so on CUDA only the peak is told.
-    """
-    if x.device.type == "cuda":
-        step()  # leaves the gradients of the last step behind, which the next one replaces
-        torch.cuda.synchronize()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        step()
-        torch.cuda.synchronize()
-        return {"peak_bytes": torch.cuda.max_memory_allocated() - before}
-    own = {p.untyped_storage().data_ptr() for p in network.parameters()}
-    kept: dict[int, int] = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own and x.shape[0] in tensor.shape:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        output = forward(x)
-    del output
-    return {"saved_bytes": sum(kept.values())}
+        # compiled graphs do not show what they keep, so on CUDA the peak of a step is told
+        if device == "cuda":
+            memory[name] = {"peak_bytes": peak_bytes(step)}
+            steps[name] = captured(step)
+        else:
+            memory[name] = {"saved_bytes": kept_bytes(network, x)["activations"]}
+            steps[name] = step
+    times = median_seconds(steps, device, seconds)
+    return {name: {"seconds": taken, **memory[name]} for name, taken in times.items()}
 
 
 def main() -> None:
@@ -202,9 +105,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     device = arguments.device
-    # glibc hands freed memory back to the system until it has once freed a large block; without
-    # this, page faults would be timed instead of arithmetic
-    torch.empty(30 * 2**20, dtype=torch.uint8)
+    keep_page_faults_out()
     width, batch = (256, 1024) if device == "cpu" else (1024, 4096)
     depths, narrow = ([3, 6], NARROW[:1]) if arguments.quick else (arguments.layers, NARROW)
     torch.set_float32_matmul_precision(arguments.precision)

@@ -16,6 +16,7 @@ import torch
 from recording import RESULTS, record
 
 from torchsparcs import Population, SpectralNetwork, TrainConfig, train
+from torchsparcs.experiments.measuring import keep_page_faults_out
 
 WIDTHS, BATCH, ROWS = [2, 300, 1], 100, 10_000
 
@@ -52,7 +53,7 @@ def main() -> None:
     members = arguments.members or (100 if device == "cpu" else 4_200)
     epochs = arguments.epochs or (3 if device == "cpu" else 300)
     options = {"compile": True, "capture": True} if device == "cuda" else {}
-    torch.empty(30 * 2**20, dtype=torch.uint8)  # see forward_cost.py: keeps page faults out
+    keep_page_faults_out()
     population = Population(
         WIDTHS, seeds=range(members), train_input_eigenvalues=True, device=device
     )

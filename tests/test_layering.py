@@ -12,23 +12,29 @@ SOURCE = ROOT / "src" / "torchsparcs"
 
 def test_imports_point_up_the_list():
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    listed = re.findall(r"^  (\w+)\.py  ", text, flags=re.MULTILINE)
-    files = {path.stem for path in SOURCE.glob("*.py")} - {"__init__"}
-    assert set(listed) == files
+    listed = re.findall(r"^  (\w+)(?:\.py|/)  ", text, flags=re.MULTILINE)
+    rooms = {path.stem: [path] for path in SOURCE.glob("*.py") if path.stem != "__init__"}
+    rooms |= {path.parent.name: [*path.parent.glob("*.py")] for path in SOURCE.glob("*/*.py")}
+    assert set(listed) == set(rooms)
     for name in listed:
-        tree = ast.parse((SOURCE / f"{name}.py").read_text())
-        imported = {
-            part
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torchsparcs")
-            for part in (
-                [alias.name for alias in node.names]
-                if node.module == "torchsparcs"
-                else [node.module.split(".")[1]]
-            )
-        }
-        above = set(listed[: listed.index(name)])
-        assert imported <= above, f"{name}.py imports {imported - above}"
+        above = set(listed[: listed.index(name)]) | ({name} if len(rooms[name]) > 1 else set())
+        for path in rooms[name]:
+            imported = _imported(path)
+            assert imported <= above, f"{path.name} of {name} imports {imported - above}"
+
+
+def _imported(path: Path) -> set[str]:
+    """The rooms of the house that a file imports from."""
+    return {
+        part
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torchsparcs")
+        for part in (
+            [alias.name for alias in node.names]
+            if node.module == "torchsparcs"
+            else [node.module.split(".")[1]]
+        )
+    }
 
 
 def test_importing_loads_torch_and_little_else():

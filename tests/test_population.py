@@ -161,12 +161,16 @@ def test_bad_input():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("proximal", [True, False])
 @pytest.mark.parametrize("make", [population, lambda: alone(0)])
-def test_captured_steps_end_with_the_same_weights(make):
+def test_captured_steps_end_with_the_same_weights(make, proximal):
     trained = []
     for capture in (False, True):
         network = make().cuda()
-        config = TrainConfig(epochs=5, batch_size=25, lr=1e-2, capture=capture)
+        penalty = "l1" if proximal else "l2_squared"  # a kink would blow rounding up
+        config = TrainConfig(
+            epochs=5, batch_size=25, lr=1e-2, penalty=penalty, proximal=proximal, capture=capture
+        )
         train(network, data(), config, progress=False)
         trained.append(network)
     for a, b in zip(*(network.parameters() for network in trained), strict=True):

@@ -1,5 +1,6 @@
 """Training: it learns, it recruits, it repeats itself, and it survives being stopped."""
 
+import math
 import os
 import signal
 import subprocess
@@ -265,7 +266,8 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path):
 
 
 class TestFaults:
-    def test_a_non_finite_loss_names_the_step_and_keeps_the_checkpoint(self, tmp_path):
+    def test_a_non_finite_loss_names_the_step_and_keeps_the_checkpoint(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("torchsparcs.training.SAVING_SHARE", math.inf)  # after every epoch
         x, y = kink()
         net, path = network(), tmp_path / "run.pt"
         config = TrainConfig(epochs=3, batch_size=100)
@@ -284,6 +286,17 @@ class TestFaults:
         state = torch.load(path, weights_only=True)
         assert state["position"] == (1, 0)
         assert all(torch.isfinite(p).all() for p in state["module"].values())
+
+    def test_slow_checkpoints_are_written_less_often(self, tmp_path, monkeypatch):
+        saved = []
+
+        def save_slowly(path, state):
+            saved.append(state["position"])
+            time.sleep(0.1)
+
+        monkeypatch.setattr("torchsparcs.training.save_checkpoint", save_slowly)
+        quiet(network(), kink(), TrainConfig(epochs=30), checkpoint=tmp_path / "run.pt")
+        assert saved == [(0, 0), (30, 0)]  # all of it took less than fifty times as long
 
     def test_an_existing_checkpoint_is_not_overwritten(self, tmp_path):
         path = tmp_path / "run.pt"

@@ -9,6 +9,7 @@ from torchsparcs.extraction import extract
 from torchsparcs.history import History
 from torchsparcs.network import SpectralLinear, SpectralNetwork
 from torchsparcs.optimization import parameter_groups
+from torchsparcs.paths import path_norm, path_strengths
 from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
 from torchsparcs.population import Population
 from torchsparcs.pruning import PruningCurve, pruning_curve
@@ -16,6 +17,7 @@ from torchsparcs.refinement import RefineConfig
 from torchsparcs.result import Candidate, SearchResult, load_result
 from torchsparcs.saving import load, save
 from torchsparcs.search import SearchConfig, search
+from torchsparcs.spectralization import spectralize
 from torchsparcs.tasks import evaluate
 from torchsparcs.training import NonFiniteLossError, train
 
@@ -45,10 +47,13 @@ __all__ = [
     "load",
     "load_result",
     "parameter_groups",
+    "path_norm",
+    "path_strengths",
     "pruning_curve",
     "save",
     "search",
     "shrink_eigenvalues_",
+    "spectralize",
     "to_onnx",
     "train",
 ]

@@ -1,10 +1,11 @@
 """The command line, ``sparcs``: it parses, calls and prints."""
 
+import contextlib
 import dataclasses
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,8 @@ from torchsparcs.console import (
     RULES,
     one_line_warnings,
     open_console,
+    print_claims,
+    print_experiments,
     print_facts,
     print_files,
     print_front,
@@ -249,6 +252,55 @@ def export(
     typer.echo(note.format(settings=run / "settings.json", path=str(path)))
 
 
+@app.command()
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The experiment; --list shows them.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version that shows the same in minutes.")
+    ] = False,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda")] = "auto",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder to write to; by default runs/NAME."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Say what there is.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder only.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Measure again what the folder has already.")
+    ] = False,
+) -> None:
+    """Reproduce an experiment of the paper: figures, results.json and a page. Resumable."""
+    from torchsparcs import experiments
+
+    console = open_console(quiet)
+    if list_:
+        print_experiments(console, experiments.EXPERIMENTS)
+        return
+    if name not in experiments.EXPERIMENTS:
+        known = ", ".join(experiments.EXPERIMENTS)
+        raise typer.BadParameter(f"Expected one of {known}. Got {name!r}.", param_hint="NAME")
+    experiment = experiments.EXPERIMENTS[name]
+    folder = Path("runs") / (f"{name}-quick" if quick else name) if out is None else out
+    options = ["--quick"] * quick + [f"--device {device}"] * (device != "auto")
+    with _forcible():
+        content = experiments.reproduce(
+            experiment,
+            folder,
+            setting=experiment.quick if quick else experiment.full,
+            device=_device(device),
+            command=" ".join(["sparcs reproduce", name, *options]),
+            force=force,
+            progress=console.is_terminal and not quiet,
+            report=console.print,
+        )
+    print_claims(console, experiment.claims(content))
+    console.print(f"{folder / 'README.md'} shows it; {folder / 'results.json'} has the numbers.")
+    if quiet:
+        typer.echo(folder)
+
+
 # --- what the options say ---
 
 
@@ -298,8 +350,15 @@ def _rule(result: SearchResult, pick: str | None) -> str | int:
 
 def _check_out(folder: Path, force: bool) -> None:
     """Before the work, what would only show after it."""
-    try:
+    with _forcible():
         check_folder(folder, force=force)
+
+
+@contextlib.contextmanager
+def _forcible() -> Iterator[None]:
+    """Errors that say what to do in the words of the command line."""
+    try:
+        yield
     except ValueError as error:
         raise ValueError(str(error).replace("force it", "use --force")) from error
 

@@ -3,7 +3,7 @@
 import contextlib
 import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ def one_line_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
+        warnings.filterwarnings("ignore", message="TensorFloat32")  # the compiler's advice
         warnings.showwarning = show_warning
         yield
 
@@ -178,6 +179,34 @@ def print_facts(console: Console, settings: dict[str, Any]) -> None:
         "version": f"torchsparcs {settings.get('version', 'unknown')}",
     }
     console.print(_pairs(facts))
+
+
+def print_experiments(console: Console, experiments: Mapping[str, Any]) -> None:
+    """What each shows, which figures it is and what it costs."""
+    for name, experiment in experiments.items():
+        console.print(Text(name, "bold"))
+        console.print(
+            _pairs(
+                {
+                    "shows": experiment.shows,
+                    "is": experiment.figures,
+                    "full": experiment.cost,
+                    "--quick": experiment.quick_cost,
+                }
+            )
+        )
+
+
+def print_claims(console: Console, claims: Sequence[Any]) -> None:
+    """What was to be seen, what was seen, and whether that is the same."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name in ("to be seen", "seen", ""):
+        table.add_column(name, overflow="fold")
+    for claim in claims:
+        table.add_row(claim.says, claim.found, "yes" if claim.held else Text("no", "bold red"))
+    console.print()
+    console.print(table)
+    console.print()
 
 
 def _pairs(facts: dict[str, str]) -> Table:

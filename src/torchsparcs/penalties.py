@@ -84,9 +84,9 @@ def eigenvalue_penalty(module: nn.Module, kind: str = "l1") -> Tensor:
     >>> eigenvalue_penalty(network, "l1").item(), eigenvalue_penalty(network, "l2").item()
     (7.0, 5.0)
     """
-    value = _penalty(kind).value
-    total = torch.zeros(())
-    for network in spectral_modules(module):
+    value, networks = _penalty(kind).value, spectral_modules(module)
+    total = networks[0].output_eigenvalues.new_zeros(())  # made there: a captured step may not copy
+    for network in networks:
         total = total.to(network.output_eigenvalues)
         for eigenvalues in network.penalised_eigenvalues:
             total = total + value(eigenvalues)

@@ -21,6 +21,8 @@ from torchsparcs.population import Population, members_of
 from torchsparcs.progress import training_progress
 from torchsparcs.tasks import check_data, evaluate, restored_mode
 
+SAVING_SHARE = 0.02  # of the time may go into checkpoints
+
 
 class NonFiniteLossError(RuntimeError):
     """The loss became infinite or NaN; the message names the epoch and the step."""
@@ -56,9 +58,10 @@ def train(
         validation: data of either form, for the history and for early stopping.
         weights: how much each row of data in memory counts, (rows,), or for a population (members,
             rows); a row of weight zero is not there for that member.
-        checkpoint: a file that holds the state after the last whole epoch, or where Ctrl-C
-            stopped. The same call with ``resume=True`` goes on from there and ends with the same
-            weights, bit for bit, as a run that was never interrupted.
+        checkpoint: a file that holds the state after a whole epoch, written as often as takes no
+            more than a fiftieth of the time, or where Ctrl-C stopped. The same call with
+            ``resume=True`` goes on from there and ends with the same weights, bit for bit, as a
+            run that was never interrupted.
         resume: True needs a checkpoint, False refuses one, ``"auto"`` goes on if there is one.
 
     Every part of the module is left in the mode, training or evaluation, in which it came. A
@@ -141,7 +144,8 @@ class _Run:
         self.losses: list[Tensor] = []  # of the steps of the running epoch
         self.last_batch: list[Pair] = []
         self.epoch_start = self._generator_states()
-        self.clock = time.perf_counter()
+        self.clock = self.saved_at = time.perf_counter()
+        self.saving_seconds = 0.0  # that the last checkpoint took
 
     def _check(self, data: Data, weights: Tensor | None) -> None:
         config, module = self.config, self.module
@@ -173,15 +177,25 @@ class _Run:
                     self._stop_for_the_user()
             self._close_epoch()
             show(self.history)
-            self._save()
+            if self._is_time_to_save():
+                self._save()
             if interrupted():
                 self._stop_for_the_user()
         if self.best_state is not None:
             self.module.load_state_dict(self.best_state)
 
+    def _is_time_to_save(self) -> bool:
+        """At the end, and before that as often as ``SAVING_SHARE`` of the time allows."""
+        over = self.epoch == self.config.epochs or self.history.stopped_early
+        since = time.perf_counter() - self.saved_at
+        return over or self.saving_seconds <= SAVING_SHARE * since
+
     def _save(self) -> None:
         if self.checkpoint is not None:
+            start = time.perf_counter()
             save_checkpoint(self.checkpoint, self.state())
+            self.saved_at = time.perf_counter()
+            self.saving_seconds = self.saved_at - start
 
     def _remaining_batches(self) -> Iterator[tuple[Tensor, ...]]:
         """The rest of the running epoch; batches before ``self.step`` are drawn and passed over."""

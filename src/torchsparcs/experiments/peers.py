@@ -1,0 +1,66 @@
+"""The networks that a spectral network is compared with."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.network import SpectralNetwork
+
+
+class BlockNetwork(SpectralNetwork):
+    """The same network with every W_ij formed as the paper writes it, each by itself."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.bias:
+            input = torch.cat([input, input.new_ones(()).expand(*input.shape[:-1], 1)], dim=-1)
+        activities = [input]
+        for target in range(1, len(self.widths)):
+            pre = _sum(a @ self.weight_block(target, j).mT for j, a in enumerate(activities))
+            activities.append(self.activation(pre))
+        return pre
+
+
+class DirectNetwork(nn.Module):
+    """An MLP with an independent weight on every skip connection, without biases."""
+
+    def __init__(self, widths: Sequence[int]):
+        super().__init__()
+        self.last = len(widths) - 1
+        self.blocks = nn.ModuleDict(
+            {
+                f"{j} to {i}": nn.Linear(widths[j], widths[i], bias=False)
+                for i in range(1, len(widths))
+                for j in range(i)
+            }
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        activities = [input]
+        for i in range(1, self.last + 1):
+            pre = _sum(self.blocks[f"{j} to {i}"](a) for j, a in enumerate(activities))
+            activities.append(torch.relu(pre))
+        return pre
+
+
+def plain_mlp(widths: Sequence[int]) -> nn.Module:
+    """An MLP without skip connections and without biases."""
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise(widths):
+        layers += [nn.Linear(n_in, n_out, bias=False), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def recruited(network: SpectralNetwork) -> SpectralNetwork:
+    """With hidden eigenvalues away from zero, so that no signal is a row of zeros."""
+    for eigenvalues in network.hidden_eigenvalues:
+        nn.init.normal_(eigenvalues, std=0.5)
+    return network
+
+
+def _sum(terms: Iterable[Tensor]) -> Tensor:
+    first, *rest = terms
+    for term in rest:
+        first = first + term
+    return first
