@@ -99,6 +99,7 @@ def test_the_folder_of_a_search(run):
         [
             *("front.csv", "front.json", "history.json", "history.safetensors"),
             *("model.onnx", *networks, "networks/linear.safetensors", "settings.json"),
+            "report.html",
         ]
     )
     assert result.settings["data"].endswith("flowers.csv")
@@ -107,6 +108,19 @@ def test_the_folder_of_a_search(run):
     assert result.settings["version"] == torchsparcs.__version__
     assert result.settings["config"]["steps"] == 30
     assert result.settings["fits"] == 3
+
+
+def test_a_report_is_written_again_or_elsewhere(run, tmp_path):
+    first = (run / "report.html").read_bytes()
+    (run / "report.html").unlink()
+    assert sparcs("report", run).code == 0
+    assert (run / "report.html").read_bytes() == first
+    elsewhere = tmp_path / "page.html"
+    assert sparcs("report", run, "--out", elsewhere).code == 0
+    assert elsewhere.read_bytes() == first
+    refused = sparcs("report", run, "--out", elsewhere)
+    assert refused.code == 1
+    assert "is: choose another, or use --force" in refused.err
 
 
 def test_what_a_search_prints(searched, run):

@@ -287,6 +287,17 @@ class TestFaults:
         assert state["position"] == (1, 0)
         assert all(torch.isfinite(p).all() for p in state["module"].values())
 
+    def test_on_epoch_sees_every_epoch_and_the_module_then(self):
+        net, seen = network(), []
+        before = [p.detach().clone() for p in net.parameters()]
+
+        def look(history):
+            seen.append(history.epochs)
+            assert any((p != b).any() for p, b in zip(net.parameters(), before, strict=True))
+
+        quiet(net, kink(), TrainConfig(epochs=3), on_epoch=look)
+        assert seen == [1, 2, 3]
+
     def test_slow_checkpoints_are_written_less_often(self, tmp_path, monkeypatch):
         saved = []
 

@@ -172,6 +172,7 @@ def search(
     folder = free_folder(dataset.name, force=force) if out is None else out
     result.save(folder, force=force)
     lacking = _onnx_or_reason(result, pick, folder / "model.onnx")
+    result.report(folder / "report.html", force=True)
     print_front(console, result, pick)
     print_files(console, folder, lacking)
     if quiet:
@@ -188,6 +189,24 @@ def show(run: Run) -> None:
     console.print(summary(name, settings["rows"], columns, preprocessing.target))
     print_front(console, result, settings.get("pick", "smallest"))
     print_facts(console, settings)
+
+
+@app.command(name="report")
+def write_report(
+    run: Run,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="By default report.html in the run folder."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Write the page about a search: one file, for any browser."""
+    result = load_result(run)
+    path = run / "report.html" if out is None else out
+    if out is not None:
+        _check_file(path, force)
+    result.report(path, folder=run, force=True)
+    typer.echo(f"{path.stat().st_size / 1e6:.1f} MB in {path}")
 
 
 @app.command()

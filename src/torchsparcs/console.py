@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from torchsparcs.report.words import judged_by
 from torchsparcs.result import Candidate, SearchResult
 from torchsparcs.tables import quoted
 from torchsparcs.target import Target
@@ -22,6 +23,7 @@ PIPE_WIDTH = 1000  # outside a terminal nothing is wrapped
 NARROW = 120  # below it a row of the table takes two lines
 FEW_COLUMNS = 10  # are named, more are counted
 FILES = {
+    "report.html": "the page to look at",
     "model.onnx": "the picked network with its preprocessing",
     "front.csv, .json": "the front",
     "networks/": "its networks, safetensors",
@@ -134,14 +136,6 @@ def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
         f"; {picked.parameters:,} parameters, {measure} {_score(picked, is_accuracy)} "
         f"on {judged_by(result.settings)}{compared}.{_columns_read(result, picked)}",
     )
-
-
-def judged_by(settings: dict[str, Any]) -> str:
-    """The rows that gave the scores."""
-    rows, fits = settings["judged_rows"], settings["fits"]
-    if fits > 2:
-        return f"the {rows:,} rows in turn ({fits - 1}-fold cross-validation)"
-    return f"{rows:,} held-out rows"
 
 
 def _columns_read(result: SearchResult, candidate: Candidate) -> str:

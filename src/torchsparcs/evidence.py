@@ -1,6 +1,7 @@
 """The rows of a search: what members are fitted to, and how they are judged on the others."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,13 +16,21 @@ from torchsparcs.standardization import weights_of
 from torchsparcs.tables import rows_of
 from torchsparcs.tasks import predict, resolve_task
 
+MOST_ANSWERS = 500  # pairs of numbers that a judgement keeps
+MOST_CLASSES = 200  # whose pairs it counts
+
 
 class Judgement(NamedTuple):
-    """Of one group of fits on the rows they were not fitted to; the score with its error."""
+    """Of one group of fits on the rows they were not fitted to; the score with its error.
+
+    ``answers`` hold what was true and what was said: how often each pair of classes came up,
+    (classes, classes); or some pairs of standardised numbers, (rows, outputs, 2).
+    """
 
     loss: float
     score: float
     standard_error: float
+    answers: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -147,8 +156,32 @@ class Evidence:
             scores = task.scores(own, target, share).double()
             score = share @ scores
             error = (share.square() @ (scores - score).square()).sqrt()
-            judgements.append(Judgement((share @ losses).item(), score.item(), error.item()))
+            numbers = ((share @ losses).item(), score.item(), error.item())
+            judgements.append(Judgement(*numbers, ANSWERS[self.task](own.cpu(), target.cpu())))
         return judgements
+
+
+def _pairs(output: Tensor, target: Tensor) -> Tensor:
+    """Of rows evenly spread, (rows, outputs, 2)."""
+    stride = math.ceil(output.numel() / MOST_ANSWERS)
+    pairs = torch.stack([target.reshape(output.shape).double(), output.double()], dim=-1)
+    return pairs[::stride].round(decimals=4)
+
+
+def _counts(said: Tensor, true: Tensor, classes: int) -> Tensor | None:
+    """(classes, classes), true by said."""
+    if classes > MOST_CLASSES:
+        return None
+    places = true.long() * classes + said.long()
+    return torch.bincount(places, minlength=classes**2).view(classes, classes)
+
+
+# What was true and what was said, by the task.
+ANSWERS: dict[str, Callable[[Tensor, Tensor], Tensor | None]] = {
+    "regression": _pairs,
+    "binary": lambda output, target: _counts(output[:, 0] > 0, target.flatten() > 0.5, 2),
+    "multiclass": lambda output, target: _counts(output.argmax(1), target, output.shape[1]),
+}
 
 
 def counted_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray | None]:

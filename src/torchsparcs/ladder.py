@@ -19,9 +19,10 @@ BELOW_LINEAR = 10  # the smallest size of a ladder is a linear model's divided b
 
 
 class Rung(NamedTuple):
-    """One group of members at one size."""
+    """One group of members at one size, after so many cuts."""
 
     group: int
+    cut: int
     judgement: Judgement
     direct: DirectSpace  # of the fit that gives the networks
 
@@ -33,6 +34,7 @@ class Ladder:
     evidence: Evidence
     directs: list[DirectSpace]
     groups: list[int]  # those that are left
+    cuts: int = 0
 
     @classmethod
     def of(cls, population: Population, evidence: Evidence) -> "Ladder":
@@ -53,7 +55,7 @@ class Ladder:
             weights, bias = self.evidence.least_squares(fit)
             directs.append(replace(like, weights=weights, bias=bias, layers=like.layers[:0]))
         (judgement,) = self.evidence.judge(CompactPopulation(directs))
-        return Rung(0, judgement, directs[-1])
+        return Rung(0, 0, judgement, directs[-1])
 
     def sizes(self, shrink: float, largest: int | None) -> list[int]:
         """Numbers of parameters from the largest member downwards, well below a linear model's."""
@@ -77,6 +79,7 @@ class Ladder:
         sizes = [math.floor(size * shrink ** (place / groups)) for place in range(groups)]
         uncut = sum(parameter_count(d) <= size for d in self._final)
         self._cut(sizes)
+        self.cuts += 1
         population = CompactPopulation(self.directs).to(evidence.inputs.device)
         weights = evidence.member_weights(groups)
         train(population, evidence.pair, tuning, weights=weights, progress=False)
@@ -111,6 +114,6 @@ class Ladder:
     def _rungs(self, population: CompactPopulation) -> list[Rung]:
         judgements = self.evidence.judge(population)
         return [
-            Rung(group, judgement, direct)
+            Rung(group, self.cuts, judgement, direct)
             for group, judgement, direct in zip(self.groups, judgements, self._final, strict=True)
         ]

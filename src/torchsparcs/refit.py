@@ -8,7 +8,7 @@ import torch
 from torchsparcs.compact_population import CompactPopulation
 from torchsparcs.devices import resolve_device, threads_for
 from torchsparcs.evidence import Evidence, counted_rows
-from torchsparcs.result import Candidate, SearchResult, on_the_front
+from torchsparcs.result import Attempt, Candidate, SearchResult, on_the_front
 from torchsparcs.training import train
 from torchsparcs.ways import WAYS, SearchConfig
 
@@ -69,6 +69,7 @@ def refit(
         linear=after[0],
         history=dataclasses.replace(history, recruited=[]),  # nobody is recruited any more
         settings={**settings, **known, "seed": seed, "device": str(on)},
+        attempts=tuple(Attempt.of(found, cut=0) for found in after),
     )
 
 

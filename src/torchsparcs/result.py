@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torchsparcs.direct import DirectSpace
 from torchsparcs.evidence import Judgement
 from torchsparcs.history import History
 from torchsparcs.preprocessing import Preprocessing
+from torchsparcs.report.page import write_page
 from torchsparcs.runs import read_run, write_run
 from torchsparcs.tasks import evaluation_mode, resolve_task
 
@@ -36,6 +37,8 @@ class Candidate:
         loss: on the same rows.
         penalty_weight: of the member it was cut from.
         member: the index of that member in the history.
+        answers: what was true and what was said of the rows that judged, see
+            :class:`torchsparcs.evidence.Judgement`; None where that was not kept.
     """
 
     network: CompactNetwork
@@ -44,6 +47,7 @@ class Candidate:
     loss: float
     penalty_weight: float
     member: int
+    answers: Tensor | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -58,6 +62,7 @@ class Candidate:
             loss=judgement.loss,
             penalty_weight=penalty_weight,
             member=member,
+            answers=judgement.answers,
         )
 
     @property
@@ -77,6 +82,36 @@ class Candidate:
         return self.network.architecture
 
 
+class Attempt(NamedTuple):
+    """A network that was judged on the way down, on the front or not.
+
+    Attributes:
+        member: that it was cut from.
+        cut: how often that member had been cut by then; 0 as it was trained.
+        neurons: in its hidden layers.
+    """
+
+    member: int
+    cut: int
+    neurons: int
+    parameters: int
+    score: float
+    standard_error: float
+    loss: float
+
+    @classmethod
+    def of(cls, candidate: Candidate, cut: int) -> "Attempt":
+        return cls(
+            member=candidate.member,
+            cut=cut,
+            neurons=sum(candidate.widths[1:-1]),
+            parameters=candidate.parameters,
+            score=candidate.score,
+            standard_error=candidate.standard_error,
+            loss=candidate.loss,
+        )
+
+
 @dataclass(frozen=True)
 class SearchResult:
     """The front, from the smallest network to the one with the best score.
@@ -87,6 +122,7 @@ class SearchResult:
         preprocessing: from a table to what the networks take, and back.
         history: of the population's training; ``history.member(candidate.member)`` is one's own.
         settings: everything that decided the outcome, as plain values.
+        attempts: every network that was judged, in the order in which they were made.
     """
 
     front: tuple[Candidate, ...]
@@ -94,10 +130,16 @@ class SearchResult:
     preprocessing: Preprocessing
     history: History
     settings: dict[str, Any]
+    attempts: tuple[Attempt, ...] = ()
 
     def best(self) -> Candidate:
         """The best score."""
         return self.front[-1]
+
+    @property
+    def tolerance(self) -> float:
+        """What :meth:`smallest` gives away by default."""
+        return max(self.best().standard_error, LEAST_TOLERANCE)
 
     def smallest(self, tolerance: float | None = None) -> Candidate:
         """The smallest network whose score is within ``tolerance`` of the best one's.
@@ -105,7 +147,7 @@ class SearchResult:
         By default that is one standard error of the best score, and at least 0.001.
         """
         best = self.best()
-        allowed = max(best.standard_error, LEAST_TOLERANCE) if tolerance is None else tolerance
+        allowed = self.tolerance if tolerance is None else tolerance
         if not allowed >= 0:
             raise ValueError(f"Expected a tolerance >= 0. Got {tolerance!r}.")
         return next(found for found in self.front if found.score >= best.score - allowed)
@@ -166,6 +208,20 @@ class SearchResult:
         """Write everything into the folder ``path``; ``load_result`` reads it again."""
         write_run(self, path, force=force)
 
+    def report(
+        self,
+        path: str | Path = "report.html",
+        *,
+        folder: str | Path | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write the page about this search: one file, for any browser.
+
+        ``folder`` is where this is saved, for the lines on the page that load it; by default the
+        folder of the page, where a search is saved in it.
+        """
+        return write_page(self, path, folder=folder, force=force)
+
     def __repr__(self) -> str:
         return (
             f"SearchResult({len(self.front)} candidates, {self.front[0].parameters:,} to "
@@ -178,7 +234,9 @@ def load_result(path: str | Path) -> SearchResult:
     """The result that :meth:`SearchResult.save` wrote into the folder ``path``."""
     parts = read_run(path)
     candidates = [Candidate(**candidate) for candidate in (*parts["front"], parts["linear"])]
-    return SearchResult(**{**parts, "front": tuple(candidates[:-1]), "linear": candidates[-1]})
+    attempts = tuple(Attempt(**attempt) for attempt in parts["attempts"])
+    found = {"front": tuple(candidates[:-1]), "linear": candidates[-1], "attempts": attempts}
+    return SearchResult(**{**parts, **found})
 
 
 def on_the_front(

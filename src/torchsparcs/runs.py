@@ -1,7 +1,7 @@
 """A search in a folder: what was found and what it was found with. Data, never code.
 
 settings.json          what decided the outcome, versions and hardware, the preprocessing
-front.json, front.csv  the candidates, by size
+front.json, front.csv  the candidates, by size; the former also what they answered, and all attempts
 networks/              their networks, 00.safetensors and so on; the linear model
 history.json, history.safetensors   the training, and the eigenvalues on the way
 """
@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import os
-import platform
+import re
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from torchsparcs.saving import load, save
 
 FORMAT = 1
 NUMBERS = ("score", "standard_error", "loss", "penalty_weight", "member")
+NUMBERS_IN_LINES = re.compile(r"\[\n([-+.\w,\s]*)\]")  # a line break is never inside a text
 
 
 def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
@@ -46,16 +47,17 @@ def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
     for name, candidate in zip(names, candidates, strict=True):
         save(candidate.network, folder / "networks" / f"{name}.safetensors")
     rows = [_row(candidate, name) for name, candidate in zip(names, candidates, strict=True)]
-    _write_json(folder / "front.json", {"front": rows[:-1], "linear": rows[-1]})
+    found = {
+        "front": rows[:-1],
+        "linear": rows[-1],
+        "answers": [None if c.answers is None else c.answers.tolist() for c in candidates],
+        "attempts": [attempt._asdict() for attempt in result.attempts],
+    }
+    _write_json(folder / "front.json", found)
     _write_text(folder / "front.csv", _as_csv(rows[:-1]))
     _write_history(folder, result.history)
     settings = {
         "format": FORMAT,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-        },
-        "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
         "settings": result.settings,
         "preprocessing": result.preprocessing.to_json(),
     }
@@ -71,13 +73,18 @@ def read_run(path: str | Path) -> dict[str, Any]:
         settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
         if settings["format"] > FORMAT:
             raise ValueError(f"it has format {settings['format']}, a newer torchsparcs wrote it")
-        front = json.loads((folder / "front.json").read_text(encoding="utf-8"))
+        found = json.loads((folder / "front.json").read_text(encoding="utf-8"))
+        rows = [*found["front"], found["linear"]]
+        answers = found.get("answers", [None] * len(rows))  # older ones have none
+        candidates = [_candidate(folder, *each) for each in zip(rows, answers, strict=True)]
+        older = {name: settings[name] for name in ("hardware", "versions") if name in settings}
         return {
-            "front": [_candidate(folder, row) for row in front["front"]],
-            "linear": _candidate(folder, front["linear"]),
+            "front": candidates[:-1],
+            "linear": candidates[-1],
+            "attempts": found.get("attempts", []),
             "preprocessing": Preprocessing.from_json(settings["preprocessing"]),
             "history": _read_history(folder),
-            "settings": settings["settings"],
+            "settings": {**older, **settings["settings"]},
         }
     except (OSError, LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
         raise ValueError(
@@ -122,11 +129,18 @@ def _row(candidate: Any, name: str) -> dict[str, Any]:
     }
 
 
-def _candidate(folder: Path, row: dict[str, Any]) -> dict[str, Any]:
+def _candidate(folder: Path, row: dict[str, Any], answers: list | None) -> dict[str, Any]:
     network = load(folder / row["network"])
     if not isinstance(network, CompactNetwork):
         raise ValueError(f"{row['network']} holds no compact network")
-    return {"network": network, **{number: row[number] for number in NUMBERS}}
+    numbers = {number: row[number] for number in NUMBERS}
+    kept = None if answers is None else torch.tensor(answers, dtype=_number_type(answers))
+    return {"network": network, **numbers, "answers": kept}
+
+
+def _number_type(answers: list) -> torch.dtype:
+    """Counts (classes, classes) are whole, pairs (rows, outputs, 2) are not."""
+    return torch.float64 if isinstance(answers[0][0], list) else torch.int64
 
 
 def _as_csv(rows: list[dict[str, Any]]) -> str:
@@ -164,7 +178,8 @@ def _read_history(folder: Path) -> History:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    _write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    _write_text(path, NUMBERS_IN_LINES.sub(lambda found: f"[{' '.join(found[1].split())}]", text))
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -19,7 +19,8 @@ from torchsparcs.network import checked_widths
 from torchsparcs.population import Population
 from torchsparcs.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.progress import stage
-from torchsparcs.result import Candidate, SearchResult, on_the_front
+from torchsparcs.provenance import hardware, versions
+from torchsparcs.result import Attempt, Candidate, SearchResult, on_the_front
 from torchsparcs.training import train
 from torchsparcs.ways import WAYS, SearchConfig, Way
 
@@ -29,6 +30,7 @@ PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 
 PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.4  # of the steps of the training
 PATH_RATIO = 5.0  # from one penalty weight to the next
 LINEAR = 1e6  # a penalty weight under which nothing can be recruited
+MOST_SNAPSHOTS = 40  # of the eigenvalues, in the history that a search keeps
 
 
 def search(
@@ -114,9 +116,11 @@ def search(
         "device": str(on),
         "seconds": time.perf_counter() - started,
         "config": dataclasses.asdict(config),
+        "hardware": hardware(on),
+        "versions": versions(),
     }
-    front = on_the_front(candidates, max_parameters)
-    return SearchResult(tuple(front), linear, preprocessing, run.history, settings)
+    front = tuple(on_the_front(candidates, max_parameters))
+    return SearchResult(front, linear, preprocessing, run.history, settings, run.attempts)
 
 
 class _Search:
@@ -136,6 +140,7 @@ class _Search:
         self.outputs, self.hidden, self.activation = outputs, hidden, activation
         self.widths(WAYS["asleep"])  # bad ones are refused before anything is done
         self.history = History()
+        self.attempts: tuple[Attempt, ...] = ()
         self.steps = config.steps_for(evidence.rows)
 
     def widths(self, way: Way) -> tuple[int, ...]:
@@ -196,7 +201,8 @@ class _Search:
         penalties = [LINEAR, *weights[1:]]
         each = tuple(weight for weight in penalties for _ in range(evidence.fits))
         recipe = config.recipe(way, evidence, self.steps, each, self.seed)
-        self.history = self._train(population, evidence, recipe, progress=self.progress)
+        history = self._train(population, evidence, recipe, progress=self.progress)
+        self.history = _thinned(history, MOST_SNAPSHOTS)
         ladder = Ladder.of(population, evidence)
         rungs = ladder.top()
         linear = [rungs[0]]
@@ -219,6 +225,8 @@ class _Search:
             )
             for rung in rungs
         ]
+        tried = zip(found, rungs, strict=True)
+        self.attempts = tuple(Attempt.of(candidate, rung.cut) for candidate, rung in tried)
         place = next(place for place, rung in enumerate(rungs) if rung is best_linear)
         return found[place], found
 
@@ -242,6 +250,15 @@ class _Search:
     ) -> History:
         weights = evidence.member_weights(population.members // evidence.fits)
         return train(population, evidence.pair, config, weights=weights, progress=progress)
+
+
+def _thinned(history: History, most: int) -> History:
+    """At most that many snapshots, evenly spread, the first and the last among them."""
+    last = len(history.snapshots) - 1
+    if last < most:
+        return history
+    places = [round(place * last / (most - 1)) for place in range(most)]
+    return dataclasses.replace(history, snapshots=[history.snapshots[place] for place in places])
 
 
 def _whole(name: str, value: Any) -> int:

@@ -37,6 +37,7 @@ def train(
     weights: Tensor | None = None,
     checkpoint: str | Path | None = None,
     resume: bool | Literal["auto"] = False,
+    on_epoch: Callable[[History], Any] | None = None,
     progress: bool = True,
 ) -> History:
     """Train ``module`` in place, on the device where it is, and say how it went.
@@ -63,10 +64,11 @@ def train(
             ``resume=True`` goes on from there and ends with the same weights, bit for bit, as a
             run that was never interrupted.
         resume: True needs a checkpoint, False refuses one, ``"auto"`` goes on if there is one.
+        on_epoch: called with the history after every epoch, the module as it is then.
 
     Every part of the module is left in the mode, training or evaluation, in which it came. A
     population that does not fit into memory is trained one half after the other, with the same
-    outcome, unless it has a checkpoint.
+    outcome, unless it has a checkpoint or ``on_epoch``.
     """
     config = config if config is not None else TrainConfig()
     if not isinstance(config, TrainConfig):
@@ -81,17 +83,22 @@ def train(
             f"Expected no checkpoint at {path}. Got one: pass resume=True to go on from it, or "
             "remove it to start anew."
         )
-    if isinstance(module, Population) and is_pair(data) and path is None:
+    if isinstance(module, Population) and is_pair(data) and path is None and on_epoch is None:
 
         def once(*options: Any) -> History:
-            return _trained(_Run(*options), None, progress)
+            return _trained(_Run(*options), None, None, progress)
 
         return part_by_part(once, module, data, config, validation, weights)
     run = _Run(module, data, config, validation, weights, path)
-    return _trained(run, path if found else None, progress)
+    return _trained(run, path if found else None, on_epoch, progress)
 
 
-def _trained(run: "_Run", resume_from: Path | None, progress: bool) -> History:
+def _trained(
+    run: "_Run",
+    resume_from: Path | None,
+    on_epoch: Callable[[History], Any] | None,
+    progress: bool,
+) -> History:
     """``run`` to its end, the random numbers and the mode of the caller left alone."""
     devices = [run.device] if run.device.type == "cuda" else []
     with torch.random.fork_rng(devices), restored_mode(run.module), interruption() as interrupted:
@@ -101,7 +108,13 @@ def _trained(run: "_Run", resume_from: Path | None, progress: bool) -> History:
         if resume_from is not None:
             run.restore(load_checkpoint(resume_from))
         with training_progress(run.config.epochs, run.epoch, progress) as show:
-            run.to_the_end(interrupted, show)
+
+            def tell(history: History) -> None:
+                show(history)
+                if on_epoch is not None:
+                    on_epoch(history)
+
+            run.to_the_end(interrupted, tell)
     return run.history
 
 
@@ -165,7 +178,7 @@ class _Run:
         if self.validation is not None:
             check_data(module, self.validation, config.task, name="validation data")
 
-    def to_the_end(self, interrupted: Callable[[], bool], show: Callable[[History], None]) -> None:
+    def to_the_end(self, interrupted: Callable[[], bool], tell: Callable[[History], None]) -> None:
         if self.epoch == self.step == 0:
             self.history.take_snapshot(self.module)
             self._save()
@@ -176,7 +189,7 @@ class _Run:
                 if interrupted():
                     self._stop_for_the_user()
             self._close_epoch()
-            show(self.history)
+            tell(self.history)
             if self._is_time_to_save():
                 self._save()
             if interrupted():

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +19,7 @@ from torchsparcs.data import Pair
 from torchsparcs.devices import resolve_device
 from torchsparcs.history import History
 from torchsparcs.provenance import provenance
+from torchsparcs.report.document import write_document
 from torchsparcs.runs import check_folder
 from torchsparcs.training import train
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Content = dict[str, Any]  # of results.json
+NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ± [\d.,]+)?")
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,9 @@ def reproduce(
         shutil.rmtree(folder / "parts")
     report("figures")
     write_figures(experiment.draw(content), folder)
-    write_bytes(folder / "README.md", written_page(experiment, content).encode())
+    page = written_page(experiment, content)
+    write_bytes(folder / "README.md", page.encode())
+    write_document(page, folder / "report.html", force=True)
     return content
 
 
@@ -201,8 +206,11 @@ def write_figures(
 
 
 def markdown_table(head: list[str], rows: list[list[Any]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    """Columns of numbers are aligned to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    columns = list(zip(*cells, strict=True))
+    rule = ["---:" if all(map(NUMBER.fullmatch, column)) else "---" for column in columns]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *cells))
 
 
 def write_json(path: Path, content: Content) -> None:

@@ -1,0 +1,33 @@
+"""What a search found, to look at: one page, figures for notebooks and for print, TensorBoard.
+
+>>> from torchsparcs.report import front_figure, write_page
+"""
+
+from importlib import import_module
+from typing import Any
+
+# Where each name lives; Plotly, Matplotlib and TensorBoard load when a figure is asked for.
+HOMES = {
+    "facts": ("facts_of",),
+    "page": ("page_of", "write_page"),
+    "document": ("document_of", "write_document"),
+    "figures": (
+        "architecture_figure",
+        "confusion_figure",
+        "eigenvalue_figure",
+        "fit_figure",
+        "front_figure",
+        "history_figure",
+        "pruning_figure",
+    ),
+    "tensorboard": ("EigenvalueLogger", "log_history"),
+}
+
+__all__ = [name for names in HOMES.values() for name in names]
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in HOMES.items():
+        if name in names:
+            return getattr(import_module(f"torchsparcs.report.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,186 @@
+// The network as columns of neurons and bands of connections, at every stop of its growth.
+const ROWS = 24; // of a column before it gets a second file
+
+// Stops: the snapshots of the training, then the network as it was cut and fine-tuned.
+const stopsOf = (candidate) => (growthOf(candidate) ? growthOf(candidate).stops : []);
+const isCut = () => state.stop >= stopsOf(chosen()).length;
+
+const layerName = (layer, last) => (layer === 0 ? "inputs" : layer === last ? "outputs" : `hidden ${layer}`);
+
+// Both kinds of stops in one form: layers of nodes {slot, size, words} and bands.
+function sceneOf(candidate) {
+  return isCut() ? cutScene(candidate.picture) : grownScene(growthOf(candidate), state.stop);
+}
+
+function cutScene(picture) {
+  const last = picture.layers.length - 1;
+  const layers = picture.layers.map((layer, depth) => {
+    const name = layerName(depth, last);
+    const isClose = layer.per > 1 || layer.width > 144; // no room for those that are not read
+    const nodes = layer.size.map((size, i) => ({
+      slot: isClose ? i : layer.index[i], size,
+      words: nodeWords(layer, depth, last, i, last > 1 && depth > 0 && depth < last ? `strength ${short(size)}` : ""),
+    }));
+    const top = Math.max(...layer.size, 1e-12);
+    nodes.forEach((node) => { node.size /= top; });
+    const count = depth === 0 && layer.alive < layer.width ? `${whole(layer.alive)} of ${whole(layer.width)} read` : whole(layer.width);
+    return { name, per: layer.per, slots: isClose ? nodes.length : layer.width, nodes, count };
+  });
+  const top = Math.max(...picture.bands.map((band) => band[2]), 1e-12);
+  const bands = picture.bands.map(([source, target, strength, weights]) => ({ source, target, share: strength / top,
+    words: `${layerName(source, last)} → ${layerName(target, last)}\n${plural(weights, "weight")}, norm ${short(strength)}` }));
+  return { layers, bands };
+}
+
+function nodeWords(layer, depth, last, i, strength) {
+  const grouped = layer.per > 1;
+  const title = depth === 0 && !grouped && facts.inputs[layer.index[i]] !== undefined ? facts.inputs[layer.index[i]]
+    : depth === last && !grouped && facts.outputs[i] !== undefined ? facts.outputs[i]
+      : grouped ? `${plural(Math.min(layer.per, layer.alive - i * layer.per), "neuron")}, means` : `neuron ${layer.index[i]}`;
+  return [`${layerName(depth, last)}: ${title}`, strength,
+    [depth > 0 ? `fan-in ${whole(Math.round(layer.fan_in[i]))}` : "", depth < last ? `fan-out ${whole(Math.round(layer.fan_out[i]))}` : ""].filter(Boolean).join(", "),
+  ].filter(Boolean).join("\n");
+}
+
+function grownScene(growth, stop) {
+  const widths = facts.widths, last = growth.layers.length + 1;
+  const counts = [widths[0], ...growth.layers.map((layer) => layer.recruited[stop]), widths[widths.length - 1]];
+  const largest = Math.max(...growth.layers.flatMap((layer) => layer.values.flat().map(Math.abs)), 1e-12);
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const fans = (depth) => `fan-in ${whole(sum(counts.slice(0, depth)))}, fan-out ${whole(sum(counts.slice(depth + 1)))}`;
+  const end = (depth, names) => endLayer(depth, last, widths[depth === 0 ? 0 : widths.length - 1], names);
+  const hidden = growth.layers.map((layer, place) => {
+    const depth = place + 1, grouped = layer.per > 1;
+    const nodes = layer.values[stop].map((value, i) => ({ slot: i, size: Math.sqrt(Math.abs(value) / largest), value,
+      words: grouped
+        ? `${layerName(depth, last)}: ${plural(Math.min(layer.per, counts[depth] - i * layer.per), "neuron")}\nmean |eigenvalue| ${short(value)}\n${fans(depth)}`
+        : `${layerName(depth, last)}: neuron ${layer.index[i]}\neigenvalue ${short(value)}\n${fans(depth)}` }))
+      .filter((node) => node.value !== 0);
+    const slots = Math.max(grouped ? Math.ceil(Math.max(...layer.recruited) / layer.per) : layer.index.length, 1);
+    return { name: layerName(depth, last), per: layer.per, slots, nodes, count: `${whole(counts[depth])} of ${whole(layer.width)}` };
+  });
+  const top = Math.max(...growth.layers.flatMap((layer) => layer.norm), 1e-12);
+  const norms = [1, ...growth.layers.map((layer) => layer.norm[stop] / top), 1];
+  const bands = [];
+  for (let target = 1; target <= last; target++) {
+    for (let source = 0; source < target; source++) {
+      const share = Math.sqrt(norms[source] * norms[target]);
+      if (share > 0) bands.push({ source, target, share, words: `${layerName(source, last)} → ${layerName(target, last)}` });
+    }
+  }
+  return { layers: [end(0, facts.inputs), ...hidden, end(last, facts.outputs)], bands };
+}
+
+function endLayer(depth, last, width, names) {
+  const per = width > 144 ? Math.ceil(width / 72) : 1;
+  const slots = Math.ceil(width / per);
+  const nodes = Array.from({ length: slots }, (_, i) => ({ slot: i, size: 1,
+    words: `${layerName(depth, last)}: ${per > 1 ? plural(Math.min(per, width - i * per), "neuron") : names[i] ?? i}` }));
+  return { name: layerName(depth, last), per, slots, nodes, count: whole(width) };
+}
+
+function architectureView(host) {
+  const candidate = chosen(), scene = sceneOf(candidate), layers = scene.layers, last = layers.length - 1;
+  const width = Math.max(280, host.clientWidth), side = Math.min(90, width * 0.11);
+  const gap = (width - 2 * side) / last;
+  const files = layers.map((layer) => Math.ceil(layer.slots / ROWS));
+  const rows = layers.map((layer, i) => Math.ceil(layer.slots / files[i]));
+  const roomy = Math.min(Math.max(260 / Math.max(...rows), 14), 26);
+  const pitch = Math.min(roomy, ...files.map((count) => Math.min(gap * 0.62, 2 * side * 0.9) / count));
+  const reach = Math.max(0, ...scene.bands.map((band) => band.target - band.source));
+  const arcs = reach > 1 ? 26 + 22 * Math.min(reach, 4) : 16;
+  const tall = Math.max(6, ...rows) * pitch;
+  const { svg } = canvas(host, arcs + tall + 62, architectureLabel(candidate, scene), "img");
+  const middle = arcs + tall / 2;
+  const columns = layers.map((layer, i) => ({ x: side + i * gap, half: (files[i] * pitch) / 2, top: middle - (rows[i] * pitch) / 2 }));
+  const bandGroup = draw("g", {}), nodeGroup = draw("g", {});
+  for (const band of scene.bands) bandGroup.append(bandShape(band, columns, middle, arcs, tall));
+  const all = layers.map((layer, depth) => layerShape(layer, depth, last, columns[depth], rows[depth], pitch, nodeGroup));
+  layers.forEach((layer, depth) => {
+    const y = arcs + tall + 24, isTight = gap < 84;
+    const name = isTight ? layer.name.replace("puts", "").replace("hidden ", "h") : layer.name;
+    const count = isTight ? layer.count.split(" ")[0] : layer.count;
+    svg.append(text(columns[depth].x, y, name, { class: "strong", "text-anchor": "middle" }),
+      text(columns[depth].x, y + 17, count, { "text-anchor": "middle" }));
+  });
+  svg.append(bandGroup, nodeGroup);
+  walkWithKeys(svg, all);
+}
+
+function bandShape(band, columns, middle, arcs, tall) {
+  const from = columns[band.source], to = columns[band.target], span = band.target - band.source;
+  const thick = 1.5 + band.share * 26;
+  let d;
+  if (span === 1) {
+    d = `M${from.x + from.half + 3} ${middle}H${to.x - to.half - 3}`;
+  } else {
+    const x1 = from.x + 3 * (span - 1), x2 = to.x - 3 * (span - 1);
+    const apex = arcs - 4 - 22 * Math.min(span, 4) + thick / 4;
+    const y1 = from.top - 4, y2 = to.top - 4, control = (8 * apex - y1 - y2) / 6;
+    d = `M${x1} ${y1}C${x1} ${control} ${x2} ${control} ${x2} ${y2}`;
+  }
+  const shape = draw("path", { class: `band${span > 1 ? " skip" : ""}`, d, "stroke-width": Math.min(thick, span > 1 ? 16 : tall).toFixed(1) });
+  return withTip(shape, band.words);
+}
+
+function layerShape(layer, depth, last, column, rows, pitch, group) {
+  const kind = depth === 0 ? " input" : depth === last ? " output" : "";
+  const at = (slot) => ({ cx: (column.x - column.half + pitch * (Math.floor(slot / rows) + 0.5)).toFixed(1), cy: (column.top + pitch * ((slot % rows) + 0.5)).toFixed(1) });
+  const working = new Set(layer.nodes.map((node) => node.slot));
+  for (let slot = 0; depth === 0 && slot < layer.slots; slot++) {
+    if (!working.has(slot)) group.append(draw("circle", { class: "node unread", ...at(slot), r: Math.min(2, pitch / 4) }));
+  }
+  return layer.nodes.map((node) => {
+    const shape = draw("circle", { class: `node${kind}`, ...at(node.slot), r: (pitch * (0.12 + 0.33 * node.size)).toFixed(2) });
+    group.append(withTip(shape, node.words));
+    return { shape, words: node.words };
+  });
+}
+
+// Arrow keys go from neuron to neuron once the picture has the focus.
+function walkWithKeys(svg, layers) {
+  svg.setAttribute("tabindex", 0);
+  let depth = -1, place = 0;
+  const leave = () => { svg.querySelector(".current")?.classList.remove("current"); hideTip(); };
+  svg.addEventListener("blur", leave);
+  svg.addEventListener("keydown", (event) => {
+    const move = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
+    if (!move) return;
+    event.preventDefault();
+    leave();
+    do { depth = Math.min(Math.max(depth + move[0], 0), layers.length - 1); }
+    while (move[0] && !layers[depth].length && depth > 0 && depth < layers.length - 1);
+    place = Math.min(Math.max(place + move[1], 0), layers[depth].length - 1);
+    const node = layers[depth][place];
+    if (!node) return;
+    node.shape.classList.add("current");
+    showTip(node.shape, node.words);
+  });
+}
+
+function architectureLabel(candidate, scene) {
+  const when = isCut() ? "after cutting" : `at epoch ${stopsOf(candidate)[state.stop]}`;
+  return `The network ${when}: ${scene.layers.map((layer) => `${layer.name} ${layer.count}`).join(", ")}. Arrow keys go from neuron to neuron.`;
+}
+
+function architectureWords() {
+  const candidate = chosen(), stops = stopsOf(candidate), range = byId("stop");
+  byId("architecture-words").textContent = candidate.architecture;
+  byId("stops").hidden = !stops.length;
+  range.max = stops.length;
+  range.value = Math.min(state.stop, stops.length);
+  const growth = growthOf(candidate);
+  const recruits = isCut() ? 0 : growth.layers.reduce((total, layer) => total + layer.recruited[state.stop], 0);
+  const words = isCut() ? `cut and fine-tuned: ${plural(candidate.neurons, "neuron")}`
+    : `epoch ${stops[state.stop]}: ${whole(recruits)} recruited`;
+  byId("stop-words").textContent = stops.length ? words : "";
+  range.setAttribute("aria-valuetext", words);
+  const grouped = sceneOf(candidate).layers.filter((layer) => layer.per > 1);
+  const together = grouped.length
+    ? ` Layers with too many neurons to tell apart are shown in groups, from the strongest: a dot stands for up to ${Math.max(...grouped.map((layer) => layer.per))} neurons.` : "";
+  byId("architecture-note").textContent = (isCut()
+    ? "Neurons are sized by the weights that come in times those that go out, bands by the norm of their weights: blue from layer to layer, orange where they skip layers."
+    : (facts.starts_awake ? "This search started awake, with every neuron recruited, and sent them to sleep. " : "It starts as a perceptron. ") +
+      "Neurons are sized by their eigenvalue, bands by the eigenvalues of the layers at their ends. These are the neurons before the cut.") +
+    together + (stops.length ? "" : " How it grew was not recorded.");
+}

@@ -1,0 +1,123 @@
+// Lines over training and over sizes, histograms of eigenvalues.
+function lineChart(host, { height = 210, label, x, y, series, rules = [], marks = [] }) {
+  const place = canvas(host, height, label);
+  const { box, toX, toY } = axes(place, x, y);
+  for (const { at } of rules) {
+    place.svg.append(draw("line", { class: "rule", x1: box.left, x2: box.right, y1: toY(at), y2: toY(at) }));
+  }
+  const named = [...series.filter(({ name }) => name), ...rules.map(({ words }) => ({ name: words, style: "rule" }))];
+  if (named.length) {
+    host.append(make("ul", { class: "legend" }, named.map(({ name, style }) =>
+      sample(draw("path", { class: `line ${style}`, d: "M0 7H18" }), name))));
+  }
+  for (const { points, style, dots } of series) {
+    const drawn = points.filter(([, value]) => value !== null).map(([px, py]) => [toX(px), toY(py)]);
+    if (drawn.length > 1) place.svg.append(draw("path", { class: `line ${style}`, d: pathOf(drawn) }));
+    if (dots || drawn.length === 1) for (const [cx, cy] of drawn) place.svg.append(draw("circle", { class: "dots", cx, cy, r: 3 }));
+  }
+  for (const { at, words } of marks) {
+    place.svg.append(withTip(draw("circle", { class: "bar", cx: toX(at[0]), cy: toY(at[1]), r: 5.5 }), words));
+  }
+}
+
+const span = (values) => [Math.min(...values), Math.max(...values)];
+const known = (values) => values.filter((value) => value !== null);
+
+function lossView(host) {
+  const growth = growthOf(chosen());
+  const losses = growth ? known([...growth.loss, ...growth.validation_loss]) : [];
+  if (!losses.length) return missing(host, "No history of the training is in this run.");
+  const [low, high] = span(losses), log = low > 0 && high / low > 5;
+  const curve = (values) => values.map((value, i) => [growth.epochs[i], value]);
+  const names = growth.validation_loss.length ? ["training", "validation"] : ["", ""];
+  lineChart(host, { label: `Loss over ${plural(growth.epochs.length, "epoch")}, from ${short(growth.loss[0])} to ${short(growth.loss[growth.loss.length - 1])}`,
+    x: { from: growth.epochs[0], to: growth.epochs[growth.epochs.length - 1], name: "epoch" },
+    y: { log, from: log ? low / 1.2 : low - (high - low) * 0.08, to: log ? high * 1.2 : high, name: "loss in training" },
+    series: [{ points: curve(growth.loss), style: "blue", name: names[0] }, { points: curve(growth.validation_loss), style: "orange", name: names[1] }] });
+}
+
+function scoreView(host) {
+  const growth = growthOf(chosen()), scores = growth ? known(growth.score) : [];
+  if (!scores.length) return host.replaceChildren();
+  const [low, high] = span(scores);
+  lineChart(host, { label: `${facts.measure} on validation data over training`,
+    x: { from: growth.epochs[0], to: growth.epochs[growth.epochs.length - 1], name: "epoch" },
+    y: { from: low, to: high, name: facts.measure },
+    series: [{ points: growth.score.map((value, i) => [growth.epochs[i], value]), style: "blue" }] });
+}
+
+function recruitedView(host) {
+  const growth = growthOf(chosen());
+  if (!growth || !growth.recruited.length || !growth.recruited[0].length) return host.replaceChildren();
+  const layers = growth.recruited[0].map((_, layer) => growth.recruited.map((counts) => counts[layer]));
+  const most = Math.max(1, ...layers.flat());
+  const styles = ["blue", "orange", "green"];
+  lineChart(host, { label: `Recruited neurons over training; at the end ${layers.map((counts, i) => `${counts[counts.length - 1]} in hidden layer ${i + 1}`).join(", ")}`,
+    x: { from: growth.epochs[0], to: growth.epochs[growth.epochs.length - 1], name: "epoch" },
+    y: { from: 0, to: most * 1.12, name: "recruited neurons" },
+    series: layers.map((counts, i) => ({ points: counts.map((count, e) => [growth.epochs[e], count]), style: styles[i % 3], name: `hidden ${i + 1}` })) });
+}
+
+function trainingWords() {
+  const growth = growthOf(chosen());
+  byId("training-note").textContent = !growth ? ""
+    : `The network this candidate was cut from, trained with penalty weight ${short(chosen().penalty_weight)}.` +
+      (known(growth.score).length ? "" : " Scores are taken after training, on rows that were kept aside: they are on the front.");
+}
+
+function eigenvalueView(host) {
+  const growth = growthOf(chosen());
+  if (!growth || !growth.layers.length) return missing(host, "No eigenvalues were recorded in this run.");
+  host.replaceChildren();
+  const stop = Math.min(state.stop, growth.stops.length - 1);
+  growth.layers.forEach((layer, i) => {
+    const place = host.appendChild(make("div", { class: "figure" }));
+    const { counts, from, to } = layer.histogram, own = counts[stop], zeros = layer.width - layer.recruited[stop];
+    const most = Math.max(4, ...own);
+    const words = `${whole(zeros)} of ${whole(layer.width)} exactly zero`;
+    const parts = canvas(place, 170, `Eigenvalues of hidden layer ${i + 1}: ${words}`);
+    const { box, toX, toY } = axes(parts, { from, to, name: "eigenvalue" },
+      { from: 0, to: most * 1.05, name: `hidden ${i + 1}` });
+    const edge = (bin) => from + (bin * (to - from)) / own.length;
+    own.forEach((count, bin) => {
+      if (!count) return;
+      const x = toX(edge(bin));
+      parts.svg.append(withTip(draw("rect", { class: "bar", x: x + 0.5, y: toY(count), width: Math.max(toX(edge(bin + 1)) - x - 1, 1), height: box.bottom - toY(count) }),
+        `${plural(count, "neuron")}\n${short(edge(bin))} to ${short(edge(bin + 1))}`));
+    });
+    parts.svg.append(text(box.right, 13, words, { "text-anchor": "end", class: "strong" }));
+  });
+}
+
+function eigenvalueWords() {
+  const growth = growthOf(chosen());
+  if (!growth || !growth.layers.length) { byId("eigenvalue-note").textContent = ""; return; }
+  const stop = Math.min(state.stop, growth.stops.length - 1);
+  byId("eigenvalue-note").textContent =
+    `Epoch ${growth.stops[stop]} of the training, before the cut; the slider of the architecture moves it. A zero is a neuron that was not recruited.`;
+}
+
+// Score against size while one member was cut down, the others faint.
+function pruningView(host) {
+  const candidate = chosen(), own = facts.attempts.filter(([member]) => member === candidate.member);
+  if (!facts.attempts.length) return missing(host, "The sizes on the way down are not in this run: an older version wrote it.");
+  const members = [...new Set(facts.attempts.map(([member]) => member))];
+  const curve = (member) => facts.attempts.filter(([each]) => each === member).sort((a, b) => a[2] - b[2] || b[1] - a[1]).map(([, , size, score]) => [size, score]);
+  const sizes = facts.attempts.map(([, , size]) => size);
+  const fronts = facts.candidates.map((found) => found.score);
+  const y = scoreAxis(...span([...fronts, facts.tolerance]));
+  const clip = (points) => points.filter(([, score]) => score >= y.from);
+  lineChart(host, { height: 320,
+    label: `${facts.measure} of the network as it was cut, at ${own.length} sizes; the line is ${facts.tolerance_words}`,
+    x: { log: true, from: Math.min(...sizes) / 1.15, to: Math.max(...sizes) * 1.15, name: "parameters left", words: whole },
+    y,
+    series: [...members.filter((member) => member !== candidate.member).map((member) => ({ points: clip(curve(member)), style: "faint" })),
+      { points: clip(curve(candidate.member)), style: "blue", dots: true }],
+    rules: [{ at: facts.tolerance, words: facts.tolerance_words }],
+    marks: [{ at: [candidate.parameters, candidate.score], words: `${plural(candidate.parameters, "parameter")}, ${candidate.score_words}` }] });
+}
+
+function pruningWords() {
+  byId("pruning-note").textContent = facts.attempts.length
+    ? "The blue line is the network this candidate was cut from, on its way down: cut, refitted, fine-tuned and judged at every size. Grey lines are those trained with other penalties." : "";
+}

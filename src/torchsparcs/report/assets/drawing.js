@@ -1,0 +1,138 @@
+// What every figure needs: elements, scales, axes, the tip. Data go into attributes and text only.
+const facts = JSON.parse(document.getElementById("facts").textContent);
+const state = { candidate: facts.picked, stop: Infinity, output: 0, budget: facts.budget };
+const byId = (id) => document.getElementById(id);
+const chosen = () => facts.candidates[state.candidate];
+const growthOf = (candidate) => facts.members[candidate.member] || null;
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...[children].flat());
+  return element;
+}
+const make = (tag, attributes = {}, children = []) =>
+  fill(document.createElement(tag), attributes, children);
+const draw = (tag, attributes = {}, children = []) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+const text = (x, y, words, attributes = {}) => draw("text", { x, y, ...attributes }, words);
+
+const whole = (number) => number.toLocaleString("en-US");
+const short = (number) => {
+  if (number === null || number === undefined) return "–";
+  if (Math.abs(number) >= 1e5 || (number && Math.abs(number) < 1e-3)) return number.toExponential(1).replace("e-", "e−").replace("e+", "e");
+  return String(Number(number.toPrecision(3)));
+};
+const plural = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+function missing(host, words) {
+  host.replaceChildren(make("p", { class: "missing" }, words));
+}
+
+// An empty drawing as wide as its place, one unit a pixel.
+function canvas(host, height, label, role = "img") {
+  const width = Math.max(280, Math.floor(host.clientWidth));
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role, "aria-label": label });
+  host.replaceChildren(svg);
+  return { svg, width, height };
+}
+
+const linear = (from, to, low, high) => (value) =>
+  low + ((value - from) / (to - from || 1)) * (high - low);
+const logarithmic = (from, to, low, high) => {
+  const scale = linear(Math.log10(from), Math.log10(to), low, high);
+  return (value) => scale(Math.log10(value));
+};
+
+// Towards one every halving of what is missing takes the same room.
+const stretched = (from, to, low, high) => {
+  const scale = logarithmic(1 - from, 1 - to, low, high);
+  return (value) => scale(Math.max(1 - value, (1 - to) / 2));
+};
+const STRETCHED_TICKS = [0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 0.99999];
+
+// The axis of scores from low to high, stretched where most of them are close to one.
+function scoreAxis(low, high) {
+  const percent = (value) => `${Number((100 * value).toFixed(3))} %`;
+  const axis = { name: facts.measure, words: facts.is_classes ? percent : (value) => String(value) };
+  const room = (high - low) * 0.06 || 0.01;
+  if (!(high < 0.99999) || (1 - low) / (1 - high) < 4) return { ...axis, from: low - room, to: high + room };
+  const from = 1 - (1 - low) * 1.15, to = 1 - (1 - high) / 1.15;
+  const some = STRETCHED_TICKS.filter((tick) => tick >= from && tick <= to);
+  return { ...axis, stretched: true, from, to, ticks: some.length > 3 ? some : linearTicks(from, to, 5) };
+}
+
+function linearTicks(from, to, most) {
+  const raw = (to - from || 1) / most;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= raw * 0.999);
+  const ticks = [];
+  for (let n = Math.ceil(from / step - 1e-9); n * step <= to + step * 1e-9; n++) {
+    ticks.push(Number((n * step).toPrecision(10)));
+  }
+  return ticks;
+}
+
+function logTicks(from, to) {
+  const decades = Math.log10(to / from);
+  const factors = decades < 1.6 ? [1, 2, 5] : decades < 2.6 ? [1, 3] : [1];
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(from)); power <= Math.ceil(Math.log10(to)); power++) {
+    for (const factor of factors) {
+      const value = factor * 10 ** power;
+      if (value >= from * 0.999 && value <= to * 1.001) ticks.push(Number(value.toPrecision(6)));
+    }
+  }
+  return ticks;
+}
+
+// Axes of a plot: where x and y go, with grid lines, ticks and names.
+function axes({ svg, width, height }, x, y, margin = { left: 52, right: 16, top: 26, bottom: 40 }) {
+  const box = { left: margin.left, right: width - margin.right, top: margin.top,
+    bottom: height - margin.bottom };
+  const scaleOf = (axis) => (axis.log ? logarithmic : axis.stretched ? stretched : linear);
+  const toX = scaleOf(x)(x.from, x.to, box.left, box.right);
+  const toY = scaleOf(y)(y.from, y.to, box.bottom, box.top);
+  const across = Math.max(3, Math.floor((box.right - box.left) / 80));
+  const xTicks = x.ticks || (x.log ? logTicks(x.from, x.to) : linearTicks(x.from, x.to, across));
+  const yTicks = y.ticks || (y.log ? logTicks(y.from, y.to) :
+    linearTicks(y.from, y.to, Math.max(3, Math.floor((box.bottom - box.top) / 45))));
+  for (const tick of yTicks) {
+    svg.append(draw("line", { class: "grid", x1: box.left, x2: box.right, y1: toY(tick), y2: toY(tick) }),
+      text(box.left - 8, toY(tick) + 4, (y.words || short)(tick), { "text-anchor": "end" }));
+  }
+  for (const tick of xTicks) {
+    svg.append(draw("line", { class: "axis", x1: toX(tick), x2: toX(tick), y1: box.bottom, y2: box.bottom + 4 }),
+      text(toX(tick), box.bottom + 18, (x.words || short)(tick), { "text-anchor": "middle" }));
+  }
+  svg.append(draw("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
+    text(box.right, box.bottom + 35, x.name, { "text-anchor": "end" }),
+    text(box.left - 8, 13, y.name, { "text-anchor": "start", class: "strong" }));
+  return { box, toX, toY };
+}
+
+const pathOf = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+
+// The tip that follows the pointer or the focus.
+const tip = byId("tip");
+function showTip(element, words) {
+  const place = element.getBoundingClientRect();
+  tip.textContent = words;
+  tip.hidden = false;
+  const half = tip.offsetWidth / 2;
+  const middle = place.left + place.width / 2;
+  const left = Math.min(Math.max(middle - half, 6), document.documentElement.clientWidth - 2 * half - 6);
+  const above = place.top - tip.offsetHeight - 8;
+  tip.style.left = `${left}px`;
+  tip.style.top = `${above > 4 ? above : place.bottom + 8}px`;
+}
+const hideTip = () => { tip.hidden = true; };
+function withTip(element, words) {
+  element.addEventListener("pointerenter", () => showTip(element, words));
+  element.addEventListener("pointerleave", hideTip);
+  return element;
+}
+
+// A sample for a legend: a line, a dot.
+function sample(shape, words) {
+  return make("li", {}, [draw("svg", { "aria-hidden": "true" }, shape), words]);
+}

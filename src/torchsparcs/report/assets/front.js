@@ -1,0 +1,133 @@
+// Score against parameters: the candidates as radio buttons, all other attempts behind them.
+const MARKS = { smallest: "smallest", best: "best", linear: "linear" };
+
+function frontView(host) {
+  const candidates = facts.candidates;
+  const narrow = host.clientWidth < 560;
+  const place = canvas(host, narrow ? 340 : 430, "", "group");
+  const sizes = candidates.map((found) => found.parameters);
+  const scores = candidates.flatMap((found) => [found.score - found.error, found.score + found.error]);
+  const x = { log: true, from: Math.min(...sizes) / 1.3, to: Math.max(...sizes, state.budget || 0) * 1.3,
+    name: "parameters", words: whole };
+  const y = scoreAxis(Math.min(...scores), Math.max(...scores, facts.tolerance));
+  const { box, toX, toY } = axes(place, x, y);
+  const { svg } = place;
+  host.dataset.stretched = y.stretched ? "yes" : "";
+  const inside = facts.attempts.filter(([, , size, score]) =>
+    score >= y.from && score <= y.to && size >= x.from && size <= x.to);
+  for (const [, , size, score] of inside) {
+    svg.append(draw("circle", { class: "attempt", cx: toX(size), cy: toY(score), r: 2.6 }));
+  }
+  svg.append(draw("line", { class: "rule", x1: box.left, x2: box.right, y1: toY(facts.tolerance), y2: toY(facts.tolerance) }));
+  const stairs = [];
+  for (const found of candidates.filter((each) => each.pick !== "linear")) {
+    if (stairs.length) stairs.push([toX(found.parameters), stairs[stairs.length - 1][1]]);
+    stairs.push([toX(found.parameters), toY(found.score)]);
+  }
+  svg.append(draw("path", { class: "line blue", d: pathOf(stairs), opacity: 0.4 }));
+  if (state.budget) {
+    const at = Math.min(Math.max(toX(state.budget), box.left), box.right);
+    svg.append(draw("path", { class: "line green", d: `M${at} ${box.top}V${box.bottom}`, "stroke-dasharray": "2 4" }));
+  }
+  const group = draw("g", { role: "radiogroup", "aria-label": `Candidates, ${facts.measure} against parameters` });
+  candidates.forEach((found, index) => group.append(frontPoint(found, index, toX(found.parameters), toY(found.score), toY)));
+  svg.append(group, ...frontMarks(toX, toY, box));
+  markChosenPoint();
+}
+
+function frontPoint(found, index, x, y, toY) {
+  const words = `${plural(found.parameters, "parameter")}, ${facts.measure} ${found.score_with_error}\n${found.architecture}`;
+  const point = draw("g", {
+    class: `point${found.rules.includes("linear") ? " linear" : ""}`, role: "radio", "data-index": index,
+    "aria-label": [words.replace("\n", ", "), ...found.rules].join(", "),
+  }, [
+    draw("line", { class: "error", x1: x, x2: x, y1: toY(found.score - found.error), y2: toY(found.score + found.error) }),
+    draw("circle", { class: "halo", cx: x, cy: y, r: 13 }),
+    draw("circle", { class: "dot", cx: x, cy: y, r: 5 }),
+  ]);
+  point.addEventListener("click", () => select(index));
+  point.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    const goal = { Home: 0, End: facts.candidates.length - 1 }[event.key] ?? index + (step || 0);
+    if (event.key !== " " && event.key !== "Enter" && goal === index) return;
+    event.preventDefault();
+    select(Math.min(Math.max(goal, 0), facts.candidates.length - 1));
+    byId("front-figure").querySelector('[aria-checked="true"]').focus();
+  });
+  point.addEventListener("focus", () => point.matches(":focus-visible") && showTip(point, words));
+  point.addEventListener("blur", hideTip);
+  return withTip(point, words);
+}
+
+// The names of the rules beside their picks, apart from each other.
+function frontMarks(toX, toY, box) {
+  const marks = [];
+  const taken = facts.candidates.map((found) => [toX(found.parameters) - 4, toX(found.parameters) + 4, toY(found.score) + 4]);
+  const within = budgetPick();
+  facts.candidates.forEach((found, index) => {
+    const names = found.rules.map((rule) => MARKS[rule]);
+    if (index === within) names.push("within budget");
+    if (!names.length) return;
+    const x = toX(found.parameters), words = names.join(" · ");
+    const over = toY(found.score) - 16, under = toY(found.score) + 26;
+    const wide = words.length * 6.6;
+    const anchor = x + wide / 2 > box.right ? "end" : x - wide / 2 < box.left ? "start" : "middle";
+    const left = anchor === "end" ? x - wide : anchor === "start" ? x : x - wide / 2;
+    const isFree = (at) => at > box.top - 12 && at < box.bottom - 4 &&
+      !taken.some(([l, r, b]) => left < r + 4 && left + wide > l - 4 && Math.abs(b - at) < 13);
+    const y = [over, under, over - 14, under + 14, over - 28, under + 28, under + 42].find(isFree) ?? over;
+    taken.push([left, left + wide, y]);
+    marks.push(text(x, y, words, { class: "strong", "text-anchor": anchor }));
+  });
+  return marks;
+}
+
+function budgetPick() {
+  if (!state.budget) return null;
+  let best = null;
+  facts.candidates.forEach((found, index) => {
+    if (found.pick !== "linear" && found.parameters <= state.budget) best = index;
+  });
+  return best;
+}
+
+function markChosenPoint() {
+  for (const point of document.querySelectorAll("#front-figure .point")) {
+    const is = Number(point.dataset.index) === state.candidate;
+    point.setAttribute("aria-checked", is);
+    point.setAttribute("tabindex", is ? 0 : -1);
+  }
+}
+
+function frontWords() {
+  const shown = facts.candidates.length;
+  const hidden = facts.attempts.length;
+  byId("front-note").textContent =
+    `Each circle is a network with a better score than all smaller ones, judged on ${facts.judged_by}. ` +
+    (hidden ? `Grey dots are all ${whole(hidden)} networks that were judged on the way. ` : "") +
+    (byId("front-figure").dataset.stretched ? "The axis stretches towards the top, where they are close to each other. " : "") +
+    "Click one, or go along them with the arrow keys: everything below follows.";
+  byId("front-legend").replaceChildren(
+    sample(draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 }), plural(shown, "candidate")),
+    sample(draw("line", { class: "rule", x1: 0, x2: 18, y1: 7, y2: 7 }), facts.tolerance_words),
+  );
+  const index = budgetPick();
+  byId("budget-answer").textContent = !state.budget ? "" :
+    index === null ? "No candidate is that small." : `${facts.candidates[index].score_words} within it.`;
+}
+
+function candidateTable() {
+  const head = ["", "parameters", "MACs", facts.measure, "rule", "layers"];
+  const numeric = [1, 2, 3];
+  const cell = (tag, words, column) => make(tag, numeric.includes(column) ? { class: "number" } : column === 5 ? { class: "layers" } : {}, words);
+  const rows = facts.candidates.map((found, index) => {
+    const show = make("button", { type: "button", "aria-label": `Show candidate ${found.pick}` }, String(found.pick));
+    const row = make("tr", { "data-index": index }, [make("td", {}, show),
+      ...[whole(found.parameters), whole(found.macs), found.score_with_error, found.rules.join(", "), found.architecture]
+        .map((words, column) => cell("td", words, column + 1))]);
+    row.addEventListener("click", () => select(index));
+    return row;
+  });
+  byId("candidates").replaceChildren(make("thead", {}, make("tr", {}, head.map((words, column) =>
+    fill(cell("th", words, column), { scope: "col" }, [])))), make("tbody", {}, rows));
+}

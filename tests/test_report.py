@@ -1,0 +1,445 @@
+"""A report says what the search found, also from its folder, and leaves a sentence for the rest."""
+
+import base64
+import dataclasses
+import hashlib
+import html
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from reports import COLUMN, LABEL, X, Y, huge_result, small_result
+from sklearn.metrics import confusion_matrix, r2_score
+
+import torchsparcs.evidence
+from torchsparcs import CompactNetwork, History, SpectralNetwork, load_result
+from torchsparcs.report import facts_of, figures, log_history, write_document, write_page
+from torchsparcs.report.growth import growth
+from torchsparcs.report.page import page_of
+from torchsparcs.report.picture import MOST_NEURONS, picture
+from torchsparcs.report.tensorboard import EigenvalueLogger
+from torchsparcs.search import _thinned
+
+TASKS = ("multiclass", "binary", "regression")
+
+
+@pytest.fixture(params=TASKS)
+def result(request):
+    return small_result(request.param)
+
+
+@pytest.fixture
+def older(tmp_path):
+    """A result from a folder that knows neither answers nor attempts."""
+    small_result("multiclass").save(tmp_path / "run")
+    found = json.loads((tmp_path / "run" / "front.json").read_text(encoding="utf-8"))
+    del found["answers"], found["attempts"]
+    (tmp_path / "run" / "front.json").write_text(json.dumps(found), encoding="utf-8")
+    settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
+    outer = {name: settings["settings"].pop(name) for name in ("hardware", "versions")}
+    (tmp_path / "run" / "settings.json").write_text(json.dumps({**settings, **outer}))
+    return load_result(tmp_path / "run")
+
+
+class TestWhatASearchKeeps:
+    def test_the_folder_has_all_of_it(self, result, tmp_path):
+        result.save(tmp_path / "run")
+        back = load_result(tmp_path / "run")
+        assert back.attempts == result.attempts
+        mine, its = ([*each.front, each.linear] for each in (result, back))
+        assert all(torch.equal(a.answers, b.answers) for a, b in zip(mine, its, strict=True))
+        assert all(a.answers.dtype == b.answers.dtype for a, b in zip(mine, its, strict=True))
+        here, there = (json.dumps(facts_of(each, "run")) for each in (result, back))
+        assert here == there
+
+    def test_attempts_hold_the_front_and_what_it_was_cut_from(self, result):
+        tried = {(each.member, each.parameters, each.score) for each in result.attempts}
+        for found in (*result.front, result.linear):
+            assert (found.member, found.parameters, found.score) in tried
+        uncut = [each for each in result.attempts if each.cut == 0]
+        assert {each.member for each in uncut} == {each.member for each in result.attempts}
+        for each in result.attempts:
+            most = max(other.parameters for other in uncut if other.member == each.member)
+            assert each.parameters <= most
+        assert max(each.cut for each in result.attempts) >= 2
+
+    def test_answers_give_the_score(self, result):
+        for found in (*result.front, result.linear):
+            if result.settings["task"] == "regression":
+                pairs = found.answers.numpy()  # 150 rows of 2 outputs are all kept
+                assert pairs.shape == (150, 2, 2)
+                score = r2_score(pairs[:, :, 0], pairs[:, :, 1])
+            else:
+                assert int(found.answers.sum()) == len(X)
+                counts = np.unique(Y[result.settings["task"]], return_counts=True)[1]
+                assert found.answers.sum(dim=1).tolist() == counts.tolist()
+                score = found.answers.diagonal().sum().item() / len(X)
+            assert score == pytest.approx(found.score, abs=1e-3)
+
+    def test_true_by_said(self):
+        true, said = torch.tensor([0, 0, 1, 2, 2, 2]), torch.tensor([0, 1, 1, 0, 2, 2])
+        output = torch.nn.functional.one_hot(said).float()
+        counts = torchsparcs.evidence.ANSWERS["multiclass"](output, true)
+        assert counts.tolist() == confusion_matrix(true, said).tolist()
+        logits = torch.tensor([[2.0], [-1.0], [3.0]])
+        counts = torchsparcs.evidence.ANSWERS["binary"](logits, torch.tensor([1.0, 1.0, 0.0]))
+        assert counts.tolist() == [[0, 1], [1, 1]]
+
+    def test_many_answers_are_thinned(self):
+        rows = torch.arange(4000.0)
+        pairs = torchsparcs.evidence.ANSWERS["regression"](rows[:, None] + 1, rows)
+        assert pairs.shape == (500, 1, 2)
+        assert torch.equal(pairs[:, 0, 1] - pairs[:, 0, 0], torch.ones(500).double())
+        many = torch.zeros(10, 500)
+        labels = torch.arange(10)
+        assert torchsparcs.evidence.ANSWERS["multiclass"](many, labels) is None
+
+    def test_keeping_them_changes_no_outcome(self, monkeypatch):
+        kept = small_result("binary")
+        for task in TASKS:
+            monkeypatch.setitem(torchsparcs.evidence.ANSWERS, task, lambda output, target: None)
+        without = small_result.__wrapped__("binary")
+        assert without.best().answers is None
+        assert [f.score for f in without.front] == [f.score for f in kept.front]
+        for mine, its in zip(kept.front, without.front, strict=True):
+            weights = zip(mine.network.parameters(), its.network.parameters(), strict=True)
+            assert all(torch.equal(a, b) for a, b in weights)
+
+    def test_snapshots_are_thinned_between_the_first_and_the_last(self):
+        values = [(epoch, {"hidden_eigenvalues.0": torch.tensor([epoch])}) for epoch in range(101)]
+        thinned = _thinned(History(snapshots=values), 40)
+        epochs = [epoch for epoch, _ in thinned.snapshots]
+        assert len(epochs) == 40
+        assert (epochs[0], epochs[-1]) == (0, 100)
+        assert set(np.diff(epochs)) == {2, 3}
+        one = _thinned(History(snapshots=values[:1]), 40)
+        assert one.snapshots == values[:1]
+
+
+class TestFacts:
+    def test_the_answer(self, result):
+        facts = facts_of(result)
+        picked = result.smallest()
+        assert f"{picked.parameters:,} parameter" in facts["headline"]
+        assert facts["candidates"][facts["picked"]]["parameters"] == picked.parameters
+        assert facts["tolerance"] == result.best().score - result.tolerance
+        names = ", ".join(row["name"] for row in facts["comparison"])
+        for rule in ("smallest", "best score", "linear model", "maximal network"):
+            assert rule in names
+        maximal = facts["comparison"][-1]
+        size = SpectralNetwork(result.settings["widths"]).size
+        assert (maximal["parameters"], maximal["macs"]) == (size.parameters, size.macs)
+        assert json.loads(json.dumps(facts)) is not None
+
+    def test_rules_are_marked(self, result):
+        facts = facts_of(result)
+        marked = {rule: c for c in facts["candidates"] for rule in c["rules"]}
+        assert marked["best"]["score"] == result.best().score
+        assert marked["smallest"]["score"] == result.smallest().score
+        assert marked["linear"]["score"] == result.linear.score
+        assert len(facts["candidates"]) in (len(result.front), len(result.front) + 1)
+
+    def test_summaries_but_no_rows(self, result):
+        settings = facts_of(result)
+        about = {section["title"]: dict(section["facts"]) for section in settings["about"]}
+        assert about["Data"]["rows"] == "150"
+        assert about["Search"]["seed"] == "0"
+        assert about["Configuration"]["steps"] == "60"
+        assert {"torchsparcs", "python", "torch", "hardware", "wall time"} <= set(
+            about["Made with"]
+        )
+        assert settings["columns"]["rows"][0][0] == COLUMN
+        text = json.dumps(settings)
+        assert not any(repr(value) in text for value in X["c"])
+
+    def test_pairs_are_in_their_own_units(self):
+        answers = facts_of(small_result("regression"))["candidates"][-1]["answers"]
+        u, v = answers["outputs"]
+        assert (u["name"], v["name"]) == ("u", "v")
+        assert np.allclose(sorted(u["true"]), sorted(Y["regression"]["u"]), atol=1e-2)
+        assert np.allclose(sorted(v["true"]), sorted(Y["regression"]["v"]), atol=1e-2)
+
+    def test_many_classes_become_the_worst_and_the_rest(self):
+        small = small_result("multiclass")
+        labels = tuple(f"c{i:02d}" for i in range(30))
+        counts = torch.eye(30, dtype=torch.int64) * 10
+        counts[3, 7], counts[28, 29] = 5, 4  # the second pair is among the worst as well
+        target = dataclasses.replace(small.preprocessing.target, classes=labels)
+        preprocessing = dataclasses.replace(small.preprocessing, target=target)
+        best = dataclasses.replace(small.best(), answers=counts)
+        linear = dataclasses.replace(small.linear, answers=None)
+        changed = dataclasses.replace(
+            small, front=(best,), linear=linear, preprocessing=preprocessing
+        )
+        answers = facts_of(changed)["candidates"][0]["answers"]
+        assert len(answers["labels"]) == 20
+        assert {"c03", "c07", "c28", "c29", "11 others"} <= set(answers["labels"])
+        assert np.sum(answers["counts"]) == 309
+        assert "other 11" in answers["note"]
+        assert "0 are mistakes" in answers["note"]
+
+    def test_what_an_older_folder_lacks(self, older, tmp_path):
+        facts = facts_of(older)
+        assert facts["attempts"] == []
+        assert all(found["answers"] is None for found in facts["candidates"])
+        assert facts["comparison"][-1]["score"] == ""
+        made_with = dict(facts["about"][-1]["facts"])
+        assert made_with["torch"] == torch.__version__
+        assert older.report(tmp_path / "page.html").stat().st_size > 10_000
+
+    def test_without_a_history(self):
+        bare = dataclasses.replace(small_result("binary"), history=History())
+        assert facts_of(bare)["members"] == {}
+
+
+class TestPicture:
+    def test_a_network_worked_out_by_hand(self):
+        # 3 inputs, of which 0 and 2 are read, two neurons, one output, a skip from the inputs
+        network = CompactNetwork([3, 2, 1], [(1, 0), (2, 0), (2, 1)], reads=(0, 2))
+        with torch.no_grad():
+            network.block(1, 0).weight.copy_(torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+            network.block(2, 0).weight.copy_(torch.tensor([[0.0, 2.0]]))
+            network.block(2, 1).weight.copy_(torch.tensor([[0.5, -6.0]]))
+        drawn = picture(network)
+        inputs, hidden, outputs = drawn["layers"]
+        assert (inputs["width"], inputs["alive"], inputs["index"]) == (3, 2, [0, 2])
+        assert inputs["size"] == [3, pytest.approx(21**0.5, abs=1e-3)]  # √9; √(16 + 1 + 4)
+        assert inputs["fan_out"] == [1, 3]
+        assert hidden["size"] == [2.5, 6]  # 5 · 0.5 and 1 · 6
+        assert (hidden["fan_in"], hidden["fan_out"]) == ([2, 1], [1, 1])
+        assert outputs["fan_in"] == [3]
+        norms = {(source, target): norm for source, target, norm, _ in drawn["bands"]}
+        assert norms[0, 2] == 2
+        assert norms[0, 1] == pytest.approx(26**0.5, abs=1e-3)
+
+    def test_wide_layers_are_grouped(self):
+        drawn = picture(CompactNetwork([4, 1000, 2], [(1, 0), (2, 1)]))
+        hidden = drawn["layers"][1]
+        assert (hidden["alive"], hidden["per"], len(hidden["size"])) == (1000, 14, 72)
+        assert hidden["size"] == sorted(hidden["size"], reverse=True)
+        assert set(hidden["fan_in"]) == {4}
+
+
+class TestGrowth:
+    def test_eigenvalues_at_every_stop(self):
+        values = [torch.tensor([[0.0, 0, 0]]), torch.tensor([[0.0, -2, 0]])]
+        ten = [torch.zeros(1, 2), torch.tensor([[1.0, 3]])]
+        snapshots = [
+            (epoch, {"hidden_eigenvalues.10": late, "hidden_eigenvalues.2": early})
+            for epoch, early, late in zip((0, 5), values, ten, strict=True)
+        ]
+        grown = growth(History(train_loss=[[1.0]] * 5, snapshots=snapshots), 0)
+        first, second = grown["layers"]  # layer 2 before layer 10
+        assert grown["stops"] == [0, 5]
+        assert (first["width"], first["index"], first["values"]) == (3, [1], [[0], [-2]])
+        assert (first["recruited"], second["recruited"]) == ([0, 1], [0, 2])
+        assert [sum(counts) for counts in second["histogram"]["counts"]] == [0, 2]
+
+    def test_many_recruits_are_grouped_by_rank(self):
+        width = 2 * MOST_NEURONS
+        values = torch.arange(1.0, width + 1)
+        snapshots = [(0, {"hidden_eigenvalues.0": values[None]})]
+        (layer,) = growth(History(train_loss=[[1.0]], snapshots=snapshots), 0)["layers"]
+        assert layer["per"] == 4
+        assert layer["values"][0][:2] == [width - 1.5, width - 5.5]  # means of four, from the top
+        assert layer["recruited"] == [width]
+
+    def test_long_histories_are_thinned(self):
+        history = History(train_loss=[[1 / (n + 1)] for n in range(1000)])
+        grown = growth(history, 0)
+        assert len(grown["epochs"]) == len(grown["loss"]) == 200
+        assert (grown["epochs"][0], grown["epochs"][-1]) == (1, 1000)
+
+
+class TestPage:
+    def test_data_are_text(self):
+        content = page_of(small_result("multiclass"))
+        assert COLUMN not in content
+        assert LABEL not in content
+        assert content.count("<script") == content.count("</script>") == 2
+        facts = re.search(r'<script type="application/json" id="facts">(.*?)</script>', content)
+        assert COLUMN in json.loads(facts[1])["inputs"]
+        assert LABEL in json.loads(facts[1])["outputs"]
+        assert not re.search(r"[<>&\u2028\u2029]", facts[1])
+
+    def test_a_name_cannot_fill_in_for_the_script(self):
+        small = small_result("binary")
+        named = dataclasses.replace(small, settings={**small.settings, "data": "{{script}} <b>"})
+        content = page_of(named)
+        assert "<strong>{{script}} &lt;b&gt;</strong>" in content
+
+    def test_only_its_own_script_may_run(self):
+        content = page_of(small_result("binary"))
+        policy = html.unescape(re.search(r'Policy" content="([^"]*)"', content)[1])
+        script = re.findall(r"<script>(.*?)</script>", content, flags=re.DOTALL)[0]
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"script-src 'sha256-{digest}'" in policy
+        assert policy.startswith("default-src 'none'")
+        assert not re.search(r"https?://(?!www\.w3\.org)", content)
+
+    def test_numbers_that_are_none(self):
+        small = small_result("regression")
+        linear = dataclasses.replace(small.linear, score=float("nan"), loss=float("inf"))
+        content = page_of(dataclasses.replace(small, linear=linear))
+        assert '"score":null' in content
+
+    def test_a_file_is_only_replaced_by_force(self, tmp_path):
+        result, path = small_result("binary"), tmp_path / "new" / "report.html"
+        assert result.report(path) == path
+        with pytest.raises(ValueError, match=r"a file that is not there yet\. .*report\.html is"):
+            result.report(path)
+        assert write_page(result, path, force=True) == path
+        with pytest.raises(ValueError, match=r"a file to write to\. .* is a folder"):
+            result.report(tmp_path)
+
+    def test_how_to_load_it(self, tmp_path):
+        result = small_result("binary")
+        result.save(tmp_path / "run")
+        inside = result.report(tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+        assert json.dumps(str(tmp_path / "run")) in inside
+        outside = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
+        assert '"folder":null' in outside
+        named = result.report(tmp_path / "named.html", folder="runs/mine")
+        assert '"folder":"runs/mine"' in named.read_text(encoding="utf-8")
+
+    def test_a_huge_network_makes_a_small_page(self):
+        assert len(page_of(huge_result()).encode()) < 500_000
+
+
+class TestDocument:
+    def test_markdown_with_its_figures(self, tmp_path):
+        (tmp_path / "one.svg").write_text("<svg/>")
+        text = """# A < B
+
+| name | size |
+| --- | ---: |
+| `a|b` <b> | 1,200 |
+
+- first *item*
+- **second**
+
+![one](one.svg)
+![two](two.svg)
+
+```
+x < 1
+
+y
+```
+""".replace("a|b", "a\\|b")
+        path = write_document(text, tmp_path / "report.html")
+        page = path.read_text(encoding="utf-8")
+        for part in (
+            "<title>A &lt; B</title>",
+            "<h1>A &lt; B</h1>",
+            '<td><code>a|b</code> &lt;b&gt;</td>\n<td class="number">1,200</td>',
+            "<li>first <em>item</em></li>\n<li><strong>second</strong></li>",
+            '<img alt="one" src="data:image/svg+xml;base64,PHN2Zy8+">',
+            '<span class="missing">two: not in this run.</span>',
+            "<pre><code>x &lt; 1\n\ny\n</code></pre>",
+        ):
+            assert part in page
+        assert "<script" not in page
+        with pytest.raises(ValueError, match="a file that is not there yet"):
+            write_document(text, path)
+
+
+class TestFigures:
+    @pytest.mark.parametrize("task", TASKS)
+    def test_all_of_them(self, task):
+        result = small_result(task)
+        front = figures.front_figure(result)
+        (line,) = (trace for trace in front.data if trace.name == "front")
+        assert list(line.x) == [found.parameters for found in result.front]
+        assert front.layout.xaxis.type == "log"
+        last = figures.architecture_figure(result, "best").data[-1]
+        assert len(last.x) == result.best().widths[-1]
+        assert len(figures.eigenvalue_figure(result, "best").data) == 2  # hidden layers
+        names = {trace.name for trace in figures.history_figure(result, "best").data}
+        assert names == {"training loss", "recruited in hidden 1", "recruited in hidden 2"}
+        cut = figures.pruning_figure(result, "best").data
+        assert list(cut[-1].x) == [result.best().parameters]
+        if task == "regression":
+            assert [t.name for t in figures.fit_figure(result).data] == ["u", "v", "equal"]
+            with pytest.raises(ValueError, match=r"a classification\. Got a regression"):
+                figures.confusion_figure(result)
+        else:
+            counts = figures.confusion_figure(result, "best").data[0].z
+            assert np.sum(counts) == len(X)
+            with pytest.raises(ValueError, match=r"a regression\. Got a classification"):
+                figures.fit_figure(result)
+
+    def test_names_are_text(self):
+        labels = figures.confusion_figure(small_result("multiclass")).data[0].x
+        assert not any("<" in label for label in labels)
+
+    def test_what_is_missing_leaves_a_sentence(self, older):
+        bare = dataclasses.replace(older, history=History())
+        for figure, words in {
+            figures.confusion_figure: "not in this run",
+            figures.pruning_figure: "not in this run",
+            figures.history_figure: "No history",
+            figures.eigenvalue_figure: "No eigenvalues",
+        }.items():
+            drawn = figure(bare)
+            assert len(drawn.data) == 0
+            assert words in drawn.layout.annotations[0].text
+
+    def test_plotting_loads_when_it_is_used(self):
+        code = (
+            "import sys, torchsparcs, torchsparcs.report, torchsparcs.report.page; "
+            "print(*({'plotly', 'matplotlib', 'tensorboard'} & {*sys.modules}))"
+        )
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (run.returncode, run.stdout.split()) == (0, []), run.stderr
+
+
+class Writer:
+    """Remembers what a SummaryWriter would write."""
+
+    def __init__(self):
+        self.scalars, self.histograms = {}, {}
+
+    def add_scalar(self, name, value, step):
+        self.scalars[name, step] = value
+
+    def add_histogram(self, name, values, step):
+        self.histograms[name, step] = values.tolist()
+
+    def flush(self):
+        pass
+
+
+class TestTensorBoard:
+    def test_one_step_of_ones_own_loop(self):
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), SpectralNetwork([2, 3, 1]))
+        model[1].hidden_eigenvalues[0].data.copy_(torch.tensor([0.0, 2.0, 0.0]))
+        writer = Writer()
+        EigenvalueLogger(writer).log(model, 7)
+        assert writer.histograms == {("eigenvalues/1.layer_0", 7): [0.0, 2.0, 0.0]}
+        assert writer.scalars == {("recruited/1.layer_0", 7): 1}
+
+    def test_a_whole_history(self):
+        history, writer = small_result("binary").history, Writer()
+        with pytest.raises(ValueError, match=r"the history of one network.*history\.member"):
+            log_history(history, writer)
+        own = history.member(3)
+        log_history(own, writer)
+        assert writer.scalars["loss/training", own.epochs] == own.train_loss[-1]
+        epoch, snapshot = own.snapshots[-1]
+        values = snapshot["hidden_eigenvalues.0"]
+        assert writer.histograms["eigenvalues/layer_0", epoch] == values.tolist()
+
+    def test_into_a_folder(self, tmp_path):
+        pytest.importorskip("tensorboard")
+        log_history(small_result("binary").history.member(0), tmp_path / "logs")
+        assert list((tmp_path / "logs").glob("events*"))
+
+    def test_without_it(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+        with pytest.raises(ImportError, match=r"pip install 'torchsparcs\[tensorboard\]'"):
+            EigenvalueLogger(tmp_path)
