@@ -8,7 +8,7 @@ import json
 from recording import RESULTS
 
 from torchsparcs.experiments import EXPERIMENTS
-from torchsparcs.experiments.experiment import write_figures, written_page
+from torchsparcs.experiments.writing import write_figures, written_page
 
 DOCS = RESULTS.parent
 HEAD = """# The paper, reproduced

@@ -19,6 +19,7 @@ from torchsparcs.console import (
     one_line_warnings,
     open_console,
     print_claims,
+    print_experiment_files,
     print_experiments,
     print_facts,
     print_files,
@@ -282,19 +283,21 @@ def reproduce(
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda")] = "auto",
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The folder to write to; by default runs/NAME."),
+        typer.Option(
+            metavar="DIR", help="The folder to write to; by default runs/NAME or runs/NAME-quick."
+        ),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Say what there is.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder only.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Measure again what the folder has already.")
+        bool, typer.Option("--force", help="Measure again what the folder has from before.")
     ] = False,
 ) -> None:
     """Reproduce an experiment of the paper: figures, results.json and a page. Resumable."""
     from torchsparcs import experiments
 
     console = open_console(quiet)
-    if list_:
+    if list_ or name is None:
         print_experiments(console, experiments.EXPERIMENTS)
         return
     if name not in experiments.EXPERIMENTS:
@@ -303,7 +306,7 @@ def reproduce(
     experiment = experiments.EXPERIMENTS[name]
     folder = Path("runs") / (f"{name}-quick" if quick else name) if out is None else out
     options = ["--quick"] * quick + [f"--device {device}"] * (device != "auto")
-    with _forcible():
+    with _forcible(), _resumable():
         content = experiments.reproduce(
             experiment,
             folder,
@@ -315,7 +318,7 @@ def reproduce(
             report=console.print,
         )
     print_claims(console, experiment.claims(content))
-    console.print(f"{folder / 'README.md'} shows it; {folder / 'results.json'} has the numbers.")
+    print_experiment_files(console, folder)
     if quiet:
         typer.echo(folder)
 
@@ -371,6 +374,16 @@ def _check_out(folder: Path, force: bool) -> None:
     """Before the work, what would only show after it."""
     with _forcible():
         check_folder(folder, force=force)
+
+
+@contextlib.contextmanager
+def _resumable() -> Iterator[None]:
+    """Ctrl-C in work that goes on where it stopped."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("What is done is kept: the same command goes on from here.")
+        raise
 
 
 @contextlib.contextmanager

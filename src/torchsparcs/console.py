@@ -5,7 +5,7 @@ import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -17,6 +17,9 @@ from torchsparcs.report.words import judged_by
 from torchsparcs.result import Candidate, SearchResult
 from torchsparcs.tables import quoted
 from torchsparcs.target import Target
+
+if TYPE_CHECKING:
+    from torchsparcs.experiments.experiment import Claim, Experiment
 
 RULES = ("best", "smallest")
 PIPE_WIDTH = 1000  # outside a terminal nothing is wrapped
@@ -175,7 +178,7 @@ def print_facts(console: Console, settings: dict[str, Any]) -> None:
     console.print(_pairs(facts))
 
 
-def print_experiments(console: Console, experiments: Mapping[str, Any]) -> None:
+def print_experiments(console: Console, experiments: "Mapping[str, Experiment]") -> None:
     """What each shows, which figures it is and what it costs."""
     for name, experiment in experiments.items():
         console.print(Text(name, "bold"))
@@ -191,7 +194,21 @@ def print_experiments(console: Console, experiments: Mapping[str, Any]) -> None:
         )
 
 
-def print_claims(console: Console, claims: Sequence[Any]) -> None:
+def print_experiment_files(console: Console, folder: Path) -> None:
+    console.print(f"In {folder}:")
+    console.print(
+        _pairs(
+            {
+                "report.html": "the page to look at",
+                "README.md": "the same in Markdown",
+                "*.png, *.svg": "its figures",
+                "results.json": "every number",
+            }
+        )
+    )
+
+
+def print_claims(console: Console, claims: "Sequence[Claim]") -> None:
     """What was to be seen, what was seen, and whether that is the same."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for name in ("to be seen", "seen", ""):

@@ -20,7 +20,7 @@ def path_strengths(network: SpectralModule, through: Sequence[int] | None = None
 
     By default the paths go through every hidden layer; with one hidden layer that is the paper's
     Γ_ijk = [W₃₂]_ij [W₂₁]_jk. Nothing is summed: where all of Γ is zero, no signal takes these
-    paths.
+    paths, while others may be taken that skip a layer. No gradient is kept.
 
     >>> from torchsparcs import SpectralNetwork
     >>> network = SpectralNetwork([2, 300, 1])
@@ -36,11 +36,11 @@ def path_strengths(network: SpectralModule, through: Sequence[int] | None = None
         - (N_B, .., N_b, N_a, N_0), the bias neuron counted in N_0; a population's members first
     """
     blocks = _blocks_along(network, through)
-    paths = math.prod(block.shape[-2] for block in blocks) * blocks[0].shape[-1]
-    if paths * math.prod(blocks[0].shape[:-2]) > MOST_PATHS:
+    paths = math.prod(block.shape[-2] for block in blocks) * blocks[0][..., 0, :].numel()
+    if paths > MOST_PATHS:
         raise ValueError(
-            f"Expected at most {MOST_PATHS:,} paths. Got {paths:,} in each network: path_norm "
-            "sums them without forming them."
+            f"Expected at most {MOST_PATHS:,} paths. Got {paths:,}: path_norm sums them without "
+            "forming them."
         )
     strengths, members = blocks[0], blocks[0].dim() - 2
     for block in blocks[1:]:
@@ -50,7 +50,7 @@ def path_strengths(network: SpectralModule, through: Sequence[int] | None = None
 
 
 def path_norm(network: SpectralModule, through: Sequence[int] | None = None) -> Tensor:
-    """‖Γ‖, the Frobenius norm of :func:`path_strengths`, without forming it.
+    """‖Γ‖, the Frobenius norm of :func:`path_strengths` with the same arguments, not formed.
 
     ‖Γ‖² = 1ᵀ (W_{B,..})² ··· (W_{a,0})² 1 with the squares taken entry by entry.
 

@@ -17,8 +17,13 @@ from torchsparcs.history import History
 
 
 @contextlib.contextmanager
-def training_progress(epochs: int, done: int, enabled: bool) -> Iterator[Callable[[History], None]]:
-    """Epochs done, loss, validation score, neurons recruited per layer and time left."""
+def training_progress(
+    epochs: int, done: int, enabled: bool, *, counts_recruits: bool = True
+) -> Iterator[Callable[[History], None]]:
+    """Epochs done, time left, loss, validation score, neurons recruited per layer.
+
+    ``counts_recruits``: without exact zeros every neuron counts as recruited, which says nothing.
+    """
     if not enabled:
         yield lambda history: None
         return
@@ -26,8 +31,8 @@ def training_progress(epochs: int, done: int, enabled: bool) -> Iterator[Callabl
         TextColumn("training"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[status]}"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[status]}"),
     )
     with Progress(*columns) as bar:
         task = bar.add_task("", total=epochs, completed=done, status="")
@@ -36,7 +41,7 @@ def training_progress(epochs: int, done: int, enabled: bool) -> Iterator[Callabl
             status = f"loss {_range(history.train_loss[-1], '.3g')}"
             if history.validation_score:
                 status += f"  score {_range(history.validation_score[-1], '.3f')}"
-            if history.recruited[-1]:
+            if history.recruited[-1] and counts_recruits:
                 layers = (
                     zip(*history.recruited[-1], strict=True)
                     if isinstance(history.train_loss[-1], list)

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+import torchsparcs
+
 
 def provenance(command: str, device: torch.device | str) -> dict[str, Any]:
     """What every recorded result carries beside its numbers."""
@@ -15,12 +17,17 @@ def provenance(command: str, device: torch.device | str) -> dict[str, Any]:
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "hardware": hardware(device),
+        "threads": torch.get_num_threads(),
         "versions": versions(),
     }
 
 
 def versions() -> dict[str, str]:
-    return {"python": platform.python_version(), "torch": torch.__version__}
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torchsparcs": torchsparcs.__version__,
+    }
 
 
 def hardware(device: torch.device | str) -> str:

@@ -119,7 +119,9 @@ def is_same(one: Tensor, other: Tensor) -> bool:
 
 def is_idle(part: nn.Module) -> bool:
     """Whether ``part`` never does anything, in training neither."""
-    return isinstance(part, nn.Identity) or getattr(part, "p", None) == 0
+    if isinstance(part, nn.modules.dropout._DropoutNd):
+        return part.p == 0
+    return isinstance(part, nn.Identity)
 
 
 def _structure(part: nn.Module, name: str) -> Stack:

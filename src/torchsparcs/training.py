@@ -59,8 +59,9 @@ def train(
         validation: data of either form, for the history and for early stopping.
         weights: how much each row of data in memory counts, (rows,), or for a population (members,
             rows); a row of weight zero is not there for that member.
-        checkpoint: a file that holds the state after a whole epoch, written as often as takes no
-            more than a fiftieth of the time, or where Ctrl-C stopped. The same call with
+        checkpoint: a file that holds the state after a whole epoch, written at the start,
+            at the end, between them as often as takes no more than a fiftieth of the time, and
+            where Ctrl-C stopped. The same call with
             ``resume=True`` goes on from there and ends with the same weights, bit for bit, as a
             run that was never interrupted.
         resume: True needs a checkpoint, False refuses one, ``"auto"`` goes on if there is one.
@@ -107,7 +108,10 @@ def _trained(
             torch.cuda.manual_seed(run.config.seed)
         if resume_from is not None:
             run.restore(load_checkpoint(resume_from))
-        with training_progress(run.config.epochs, run.epoch, progress) as show:
+        exact = run.config.proximal
+        with training_progress(
+            run.config.epochs, run.epoch, progress, counts_recruits=exact
+        ) as show:
 
             def tell(history: History) -> None:
                 show(history)

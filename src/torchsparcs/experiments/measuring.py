@@ -50,14 +50,17 @@ def peak_bytes(step: Step) -> int:
 
 
 def kept_bytes(network: nn.Module, x: Tensor) -> dict[str, int]:
-    """What autograd keeps for the backward pass: activations, and weights that were formed."""
+    """What autograd keeps for the backward pass: activations, and weights that were formed.
+
+    Told apart by their first dimension, so the batch must not be as large as a layer is wide.
+    """
     own = {p.untyped_storage().data_ptr() for p in network.parameters()}
     kept: dict[str, dict[int, int]] = {"activations": {}, "weights": {}}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
-            kind = "activations" if len(x) in tensor.shape else "weights"
+            kind = "activations" if tensor.shape[:1] == x.shape[:1] else "weights"
             kept[kind][storage.data_ptr()] = storage.nbytes()
         return tensor.detach()  # as it is, it would keep the graph alive that keeps it
 

@@ -61,6 +61,7 @@ class MemberDropout(nn.Module):
 
     def __init__(self, rates: Sequence[float]):
         super().__init__()
+        self.keep: Tensor
         self.register_buffer("keep", 1 - torch.tensor(rates).view(-1, 1, 1), persistent=False)
 
     def forward(self, input: Tensor) -> Tensor:

@@ -2,9 +2,7 @@
 
 import base64
 import html
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -30,7 +28,7 @@ def document_of(markdown: str, folder: str | Path) -> str:
     True
     """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
-    reader.add_render_rule("image", lambda *given: _image(*given[1:3], Path(folder)))
+    reader.add_render_rule("image", lambda _, tokens, i, *__: _image(tokens[i], Path(folder)))
     reader.add_render_rule("table_open", lambda *given: f"{SCROLL}<table>")
     reader.add_render_rule("table_close", lambda *given: "</table></div>")
     tokens = reader.parse(markdown)
@@ -48,9 +46,8 @@ def document_of(markdown: str, folder: str | Path) -> str:
     return filled(asset("document.html"), parts)
 
 
-def _image(tokens: Sequence[Token], index: int, folder: Path) -> str:
+def _image(token: Token, folder: Path) -> str:
     """The figure inside the page, or its words where it is not there."""
-    token: Any = tokens[index]
     words, file = html.escape(token.content), folder / str(token.attrs["src"])
     if file.suffix not in KINDS or not file.is_file():
         return f'<span class="missing">{words}: not in this run.</span>'
