@@ -8,6 +8,7 @@ side by side; learning rate, decay and head in turn.
 """
 
 import argparse
+import json
 from itertools import product
 from pathlib import Path
 
@@ -26,7 +27,12 @@ def judged(name: str, data: tuple, options: dict, penalties: list, dropouts: lis
     training, validation = data
     pairs = list(product(penalties, dropouts))
     torch.manual_seed(0)
-    model = ConvMembers(HEADS[name], members=len(pairs), dropout=[rate for _, rate in pairs])
+    model = ConvMembers(
+        HEADS[name],
+        members=len(pairs),
+        image=tuple(training[0].shape[1:]),
+        dropout=[rate for _, rate in pairs],
+    )
     model.to(training[0].device)
     config = TrainConfig(
         task="multiclass", penalty_weight=tuple(weight for weight, _ in pairs), **options
@@ -54,6 +60,11 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--rows", type=int, help="of the training images, for a quick look")
+    parser.add_argument("--heads", nargs="+", choices=HEADS, default=list(HEADS))
+    parser.add_argument(
+        "--pairs", nargs="+", default=["1e-3,1", "1e-3,10", "3e-3,1"], help="learning rate,decay"
+    )
+    parser.add_argument("--dropouts", type=float, nargs="+", default=[0.0, 0.2, 0.4, 0.6])
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     device = arguments.device
@@ -64,13 +75,13 @@ def main() -> None:
     data = ((x[kept], y[kept]), (x[held_out], y[held_out]))
     fast = {"compile": True, "capture": True} if device == "cuda" else {}
     common = {"epochs": arguments.epochs, "batch_size": 128, "schedule": "cosine", **fast}
-    rates = [0.0, 0.2, 0.4, 0.6]
-    runs = [("linear", 1e-3, 0.0, 1.0, [0.0]), ("mlp", 1e-3, 0.0, 1.0, [0.0])]
-    runs += [
-        ("spectral", lr, decay, 30.0, [1e-5, 3e-5, 1e-4])
-        for lr, decay in ((1e-3, 1.0), (1e-3, 10.0), (3e-3, 1.0))
-    ]
-    rows = []
+    pairs = [tuple(map(float, pair.split(","))) for pair in arguments.pairs]
+    runs = [(head, 1e-3, 0.0, 1.0, [0.0]) for head in ("linear", "mlp") if head in arguments.heads]
+    if "spectral" in arguments.heads:
+        runs += [("spectral", lr, decay, 30.0, [1e-5, 3e-5, 1e-4]) for lr, decay in pairs]
+    path = arguments.out / "cifar10_sweep.json"
+    earlier = json.loads(path.read_text()) if path.exists() else {}
+    rows = earlier.get(device, {}).get("runs", [])  # another call goes on with them
     for name, lr, decay, scale, penalties in runs:
         options = {
             "lr": lr,
@@ -78,11 +89,11 @@ def main() -> None:
             "eigenvalue_lr_scale": scale,
             **common,
         }
-        for row in judged(name, data, options, penalties, rates):
+        for row in judged(name, data, options, penalties, arguments.dropouts):
             rows.append(row)
             print(row, flush=True)
-    results = {"epochs": arguments.epochs, "rows": len(kept), "runs": rows}
-    print(record("cifar10_sweep", device, results, arguments.out))
+        results = {"epochs": arguments.epochs, "rows": len(kept), "runs": rows}
+        record("cifar10_sweep", device, results, arguments.out)
 
 
 if __name__ == "__main__":

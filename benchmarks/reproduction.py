@@ -23,22 +23,24 @@ the first to the last. This page is written by `benchmarks/reproduction.py`.
 """
 
 
-def recorded(name: str) -> dict:
-    return json.loads((RESULTS / f"{name}.json").read_text())
+def recorded() -> dict[str, dict]:
+    """The results by experiment, of those that have been run in full."""
+    paths = {name: RESULTS / f"{name}.json" for name in EXPERIMENTS}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
 
 
 def page() -> str:
     parts = [HEAD]
-    for name, experiment in EXPERIMENTS.items():
-        text = written_page(experiment, recorded(name), figures=f"figures/{name}/")
+    for name, content in recorded().items():
+        text = written_page(EXPERIMENTS[name], content, figures=f"figures/{name}/")
         parts.append(text.replace("# ", "## ", 1))
     return "\n".join(parts)
 
 
 def main() -> None:
-    for name, experiment in EXPERIMENTS.items():
+    for name, content in recorded().items():
         folder = DOCS / "figures" / name
-        write_figures(experiment.draw(recorded(name)), folder, endings=("svg",))
+        write_figures(EXPERIMENTS[name].draw(content), folder, endings=("svg",))
     (DOCS / "reproduction.md").write_text(page())
 
 

@@ -54,6 +54,10 @@ def test_the_reproduction_page_is_that_of_the_recorded_results(monkeypatch):
 
 
 BENCHMARKS = {
+    "cifar10_sweep.py": [
+        *("--data", "{folder}/images.npz", "--epochs", "1", "--rows", "40"),
+        *("--heads", "linear", "spectral", "--pairs", "1e-3,1", "--dropouts", "0.2"),
+    ],
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
     "fronts.py": ["--quick", "--tasks", "iris"],
     "latency.py": ["--seconds", "0.01"],

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -11,6 +12,7 @@ from torchsparcs import Population, SpectralNetwork, cli, extract
 from torchsparcs.experiments import (
     EXPERIMENTS,
     Experiment,
+    cifar10,
     reproduce,
     scaling,
     teacher_student,
@@ -20,6 +22,7 @@ from torchsparcs.experiments.eigenvalue_pruning import curve_of_eigenvalues, kee
 from torchsparcs.experiments.experiment import Claim
 from torchsparcs.experiments.measuring import kept_bytes
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork
+from torchsparcs.experiments.vision import ConvMembers, MemberDropout, linear_head
 from torchsparcs.experiments.work import Work, plain
 from torchsparcs.experiments.writing import markdown_table
 from torchsparcs.report import prints
@@ -40,6 +43,17 @@ TINY = {
         seeds=(0, 1), dimension=4, hidden=(12, 12), points=4000, epochs=60, batch_size=128
     ),
     "scaling": scaling.Setting(measured=(2, 5), batch=64, seconds=0.1),
+    "cifar10": cifar10.Setting(
+        train_rows=120,
+        test_rows=60,
+        seeds=2,
+        hidden=12,
+        channels=(2, 3),
+        batch_size=10,
+        epochs=15,
+        own_epochs=10,
+        timed_epochs=1,
+    ),
 }
 FIGURES = {
     "transition": {
@@ -52,6 +66,7 @@ FIGURES = {
     },
     "teacher-student": {"eigenvalues", "pruning"},
     "scaling": {"parameters", "measured"},
+    "cifar10": {"accuracy", "eigenvalues"},
 }
 
 
@@ -59,11 +74,28 @@ FIGURES = {
 def done(tmp_path_factory):
     """Every experiment run once: its folder and its results."""
     found = {}
+    stripes = tmp_path_factory.mktemp("data") / "stripes.npz"
+    write_stripes(stripes)
     for name, setting in TINY.items():
         folder = tmp_path_factory.mktemp(name)
+        if hasattr(setting, "data"):
+            setting = replace(setting, data=str(stripes))
         content = reproduce(EXPERIMENTS[name], folder, setting=setting, device="cpu", command="x")
         found[name] = (folder, content)
     return found
+
+
+def write_stripes(path) -> None:
+    """Noise of 8 x 8 pixels, brighter on the left or on the right."""
+    draw = np.random.default_rng(0)
+    arrays = {}
+    for part in ("train", "test"):
+        labels = np.arange(150) % 2
+        images = draw.integers(0, 128, (150, 8, 8, 3))
+        images[:, :, :4] += 100 * (labels == 0)[:, None, None, None]
+        images[:, :, 4:] += 100 * (labels == 1)[:, None, None, None]
+        arrays |= {f"{part}_x": images.astype(np.uint8), f"{part}_y": labels}
+    np.savez(path, **arrays)
 
 
 def copied(content: dict) -> dict:
@@ -304,6 +336,83 @@ class TestScaling:
         assert kept_bytes(blocks, x)["weights"] > 0
 
 
+class TestCifar10:
+    def test_every_head_learns_and_is_followed_epoch_by_epoch(self, done):
+        results = done["cifar10"][1]["results"]
+        for key, epochs in (("paper", 15), ("own", 10)):
+            for name in cifar10.HEADS:
+                run = results["runs"][key][name]
+                assert np.shape(run["accuracy"]) == (epochs, 2)
+                assert cifar10.final(run).min() > 0.8
+            assert np.shape(run["removed"]) == (epochs, 2)
+
+    def test_what_is_cut_computes_the_same(self, done):
+        for runs in done["cifar10"][1]["results"]["runs"].values():
+            spectral = runs["spectral"]
+            assert spectral["compact_accuracy"] == pytest.approx(spectral["accuracy"][-1])
+            assert all(0 <= count <= 12 for count in spectral["recruited"])
+
+    @pytest.mark.parametrize("good", [True, False])
+    def test_the_claims_can_hold_and_fail(self, done, good):
+        content = copied(done["cifar10"][1])
+        results = content["results"]
+        for runs in results["runs"].values():
+            runs["linear"]["accuracy"][-1] = [0.68, 0.684] if good else [0.6, 0.6]
+            runs["spectral"]["compact_accuracy"] = [0.74, 0.745] if good else [0.64, 0.64]
+            runs["spectral"]["recruited"] = [5, 6] if good else [5, 12]
+        for name, factor in (("linear", 1.0), ("spectral", 1.2 if good else 2.0)):
+            size = {"epoch_seconds": 0.15 * factor, "peak_bytes": 100 * factor}
+            results["resources"][name] |= size
+        held = [claim.held for claim in EXPERIMENTS["cifar10"].claims(content)]
+        assert held == [good] * 7
+
+    def test_without_hidden_is_the_skip_connection_alone(self):
+        heads = Population([5, 4, 3], seeds=[0, 1])
+        nn.init.normal_(heads.hidden_eigenvalues[0])
+        features = torch.randn(2, 7, 5)
+        found = cifar10.without_hidden(heads, features)
+        block = heads.member(1).weight_block(2, 0)
+        expected = features[1] @ block[:, :-1].T + block[:, -1]
+        torch.testing.assert_close(found[1], expected)
+
+    def test_missing_images_say_what_to_download(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(FileNotFoundError, match=r"cifar-10-python\.tar\.gz"):
+            reproduce(EXPERIMENTS["cifar10"], tmp_path / "out", setting=TINY["cifar10"])
+
+
+class TestConvMembers:
+    def test_a_member_is_a_network_of_its_own(self):
+        """With its weights in a plain CNN, in training mode and in evaluation."""
+        model = ConvMembers(linear_head(3), members=3, channels=(2, 4), image=(3, 8, 8))
+        x, member = torch.randn(6, 3, 8, 8), 1
+        plain_cnn = nn.Sequential(
+            *(nn.Conv2d(3, 2, 3, padding=1), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Flatten(), nn.Linear(16, 3)),
+        )
+        with torch.no_grad():
+            for place, width in ((0, 2), (4, 4)):
+                own = slice(member * width, (member + 1) * width)
+                for name in ("weight", "bias"):
+                    theirs = getattr(model.stages[place], name)
+                    getattr(plain_cnn[place], name).copy_(theirs[own])
+            plain_cnn[9].weight.copy_(model.head.weight[member].T)
+            plain_cnn[9].bias.copy_(model.head.bias[member, 0])
+        for mode in (True, False):
+            model.train(mode), plain_cnn.train(mode)
+            torch.testing.assert_close(model(x)[member], plain_cnn(x), rtol=1e-4, atol=1e-5)
+
+    def test_dropout_has_a_rate_for_each_member(self):
+        dropout = MemberDropout([0.0, 0.5])
+        ones = torch.ones(2, 100, 100)
+        dropped = dropout(ones)
+        assert torch.equal(dropped[0], ones[0])
+        assert (dropped[1] == 0).float().mean() == pytest.approx(0.5, abs=0.03)
+        assert dropped[1].mean() == pytest.approx(1, abs=0.05)
+        assert torch.equal(dropout.eval()(ones), ones)
+
+
 class TestPeers:
     @pytest.mark.parametrize("bias", [True, False])
     def test_blocks_compute_what_the_network_computes(self, bias):
@@ -483,7 +592,7 @@ class TestCommand:
         with pytest.raises(SystemExit) as stop:
             cli.main(["reproduce", "nonsense"])
         assert stop.value.code == 2
-        assert "transition, teacher-student, scaling" in capsys.readouterr().err
+        assert ", ".join(EXPERIMENTS) in capsys.readouterr().err
 
     def test_it_runs_and_says_what_was_seen(self, tmp_path, monkeypatch, capsys):
         monkeypatch.setitem(EXPERIMENTS, "scaling", fake_experiment([]))

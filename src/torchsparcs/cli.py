@@ -287,6 +287,10 @@ def reproduce(
             metavar="DIR", help="The folder to write to; by default runs/NAME or runs/NAME-quick."
         ),
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Where the images are, for experiments that need some."),
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Say what there is.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder only.")] = False,
     force: Annotated[
@@ -310,7 +314,7 @@ def reproduce(
         content = experiments.reproduce(
             experiment,
             folder,
-            setting=experiment.quick if quick else experiment.full,
+            setting=_setting(experiment.quick if quick else experiment.full, data),
             device=_device(device),
             command=" ".join(["sparcs reproduce", name, *options]),
             force=force,
@@ -335,6 +339,14 @@ def _numbers(name: str, text: str | None, kind: type) -> list[Any] | None:
         raise typer.BadParameter(
             f"Expected numbers with commas between them. Got {text!r}.", param_hint=name
         ) from None
+
+
+def _setting(setting: Any, data: str | None) -> Any:
+    if data is None:
+        return setting
+    if not hasattr(setting, "data"):
+        raise typer.BadParameter("This experiment makes its own data.", param_hint="--data")
+    return dataclasses.replace(setting, data=data)
 
 
 def _validation(text: str) -> str | int | float:

@@ -44,11 +44,19 @@ class Work:
         self._checkpoint(name).unlink(missing_ok=True)
         return content
 
-    def train(self, name: str, module: nn.Module, data: Pair, config: TrainConfig) -> History:
+    def train(
+        self, name: str, module: nn.Module, data: Pair, config: TrainConfig, **options: Any
+    ) -> History:
         """``train``, going on where an interrupted run stopped."""
         checkpoint = self._checkpoint(name)
         return train(
-            module, data, config, checkpoint=checkpoint, resume="auto", progress=self.progress
+            module,
+            data,
+            config,
+            checkpoint=checkpoint,
+            resume="auto",
+            progress=self.progress,
+            **options,
         )
 
     @property

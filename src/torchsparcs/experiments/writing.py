@@ -59,7 +59,7 @@ def _reductions(experiment: "Experiment", content: Content) -> str:
     smaller = [
         f"{name.replace('_', ' ')} {_short(used[name])} for {_short(full[name])}"
         for name in full
-        if used[name] != full[name]
+        if used[name] != full[name] and not isinstance(full[name], str)
     ]
     return f" **A reduced version**: {'; '.join(smaller)}." if smaller else ""
 
