@@ -400,6 +400,31 @@ class TestStacks:
             spectral = spectralize(Vgg(), target="classifier", hidden=[9, 9])
         assert isinstance(spectral.classifier, SpectralNetwork)
 
+    def test_dropout_inside_a_forward_is_told_of_as_well(self):
+        class Functional(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc1, self.fc2 = nn.Linear(3, 6), nn.Linear(6, 2)
+
+            def forward(self, x):
+                hidden = nn.functional.dropout(self.fc1(x).relu(), 0.5, self.training)
+                return self.fc2(hidden)
+
+        with pytest.warns(UserWarning, match="what the forward of Functional does in training"):
+            spectralize(Functional(), target="", hidden=[8])
+
+    def test_a_part_with_a_number_p_is_not_taken_for_dropout(self):
+        class Shift(nn.Module):
+            p = 0
+
+            def forward(self, x):
+                return x + 1
+
+        model = nn.Sequential(Shift(), nn.Linear(3, 2)).double()
+        spectral = spectralize(model, target="", hidden=[4], keep_weights=True)
+        x = torch.randn(5, 3, dtype=torch.float64)
+        torch.testing.assert_close(spectral(x), model(x))
+
     def test_names_of_what_could_be_replaced(self):
         names = ["mlp", "mlp.fc1", "mlp.fc2"]
         assert stack_names(Block(Mlp())) == names

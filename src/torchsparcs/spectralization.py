@@ -72,7 +72,7 @@ def spectralize(
         stack = read_stack(part, name)
         _check_alone(module, part, stack, name)
         if stack.left_out:
-            lost = ", ".join(str(other) for other in stack.left_out)
+            lost = ", ".join(stack.left_out)
             warnings.warn(
                 f"Left out between the Linears of {name!r}: {lost}.", UserWarning, stacklevel=2
             )

@@ -24,7 +24,7 @@ class Stack:
         activation: a name of ``ACTIVATIONS``, or the function itself; None for one Linear.
         first: the name of the first Linear.
         before, after: what else its module does, first and last, by name.
-        left_out: what else stands between the Linears and acts in training.
+        left_out: what else stands between the Linears and acts in training, in words.
     """
 
     linears: tuple[nn.Linear, ...]
@@ -32,7 +32,7 @@ class Stack:
     first: str = "0"
     before: tuple[Named, ...] = ()
     after: tuple[Named, ...] = ()
-    left_out: tuple[nn.Module, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def widths(self) -> list[int]:
@@ -154,7 +154,7 @@ def _structure(part: nn.Module, name: str) -> Stack:
         first=children[places[0]][0],
         before=tuple(children[: places[0]]),
         after=tuple(children[places[-1] + 1 :]),
-        left_out=tuple(child for child in left_out if not is_idle(child)),
+        left_out=tuple(str(child) for child in left_out if not is_idle(child)),
     )
 
 
@@ -199,6 +199,11 @@ def _tried(part: nn.Module, stack: Stack, name: str) -> Stack:
                 parameter.copy_(noise / parameter.shape[-1] ** 0.5)
         try:
             expected = twin(x)
+            twin.training = True  # its children stay in evaluation
+            if not _is_close(twin(x), expected):
+                own = f"what the forward of {kind} does in training only"
+                stack = replace(stack, left_out=(*stack.left_out, own))
+            twin.training = False
             if not is_implied and _is_close(_in_order(twin, x), expected):
                 return stack
             for activation in ACTIVATIONS if is_implied else ():
