@@ -63,6 +63,10 @@ BENCHMARKS = {
     "latency.py": ["--seconds", "0.01"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
     "plain_mlps.py": ["--quick", "--tasks", "iris"],
+    "vit_front.py": [
+        *("--data", "{folder}/images.npz", "--epochs", "1", "--seeds", "1", "--rows", "32"),
+        *("--widths", "8", "--penalties", "1e-4"),
+    ],
     "population.py": ["--members", "3", "--epochs", "1"],
 }
 
