@@ -1,15 +1,13 @@
 """The command line, ``sparcs``: it parses, calls and prints."""
 
-import contextlib
 import dataclasses
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 
 import torchsparcs
@@ -29,9 +27,25 @@ from torchsparcs.console import (
 )
 from torchsparcs.datasets import BUILT_IN, load_dataset, read_table
 from torchsparcs.export import to_onnx, to_torch_export
+from torchsparcs.options import (
+    Device,
+    Force,
+    Pick,
+    Quiet,
+    Run,
+    check_file,
+    check_out,
+    checked_device,
+    forcible,
+    numbers,
+    resumable,
+    rule_of,
+    setting_with,
+    validation_of,
+)
 from torchsparcs.predictions import WRITERS, predictions
 from torchsparcs.result import Candidate, SearchResult, load_result
-from torchsparcs.runs import check_folder, free_folder
+from torchsparcs.runs import free_folder
 from torchsparcs.saving import save
 from torchsparcs.search import SearchConfig
 from torchsparcs.search import search as run_search
@@ -49,16 +63,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a search.")]
-Pick = Annotated[
-    str | None,
-    typer.Option(
-        metavar="best|smallest|linear|N",
-        help="The network: by a rule or by its number in the table; by default as in the search.",
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -135,8 +139,8 @@ def search(
         typer.Option(min=1, metavar="N", help="Steps of the training; by default by the rows."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda")] = "auto",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder only.")] = False,
+    device: Device = "auto",
+    quiet: Quiet = False,
     force: Force = False,
 ) -> None:
     """Find the front of score against size for a table, and write it to a folder."""
@@ -145,20 +149,20 @@ def search(
             f"Expected {' or '.join(RULES)}. Got {pick!r}.", param_hint="--pick"
         )
     options: dict[str, Any] = {
-        "widths": _numbers("--widths", widths, int),
-        "penalty_weights": _numbers("--penalty-weights", penalty_weights, float) or "auto",
-        "validation": _validation(validation),
-        "device": _device(device),
+        "widths": numbers("--widths", widths, int),
+        "penalty_weights": numbers("--penalty-weights", penalty_weights, float) or "auto",
+        "validation": validation_of(validation),
+        "device": checked_device(device),
         "max_parameters": max_parameters,
         "config": None if steps is None else SearchConfig(steps=steps, longest=steps),
         "seed": seed,
         "task": task,
     }
     if out is not None:
-        _check_out(out, force)
+        check_out(out, force)
     dataset = load_dataset(data, target[0] if target and len(target) == 1 else target or None)
     if out is None:
-        _check_out(free_folder(dataset.name, force=force), force)
+        check_out(free_folder(dataset.name, force=force), force)
     console = open_console(quiet)
     rows, columns = dataset.X.shape
     console.print(summary(data, rows, columns, Target.fit(dataset.y, task)))
@@ -205,7 +209,7 @@ def write_report(
     result = load_result(run)
     path = run / "report.html" if out is None else out
     if out is not None:
-        _check_file(path, force)
+        check_file(path, force)
     result.report(path, folder=run, force=True)
     typer.echo(f"{path.stat().st_size / 1e6:.1f} MB in {path}")
 
@@ -230,11 +234,11 @@ def predict(
     if ending not in WRITERS:
         raise ValueError(f"Expected a file that ends in {', '.join(WRITERS)}. Got {str(output)!r}.")
     if output is not None:
-        _check_file(output, force)
+        check_file(output, force)
     result = load_result(run)
     table = load_dataset(data).X if data in BUILT_IN else read_table(data)
     table.columns = [str(column) for column in table.columns]
-    raw = result.outputs(table, _rule(result, pick))
+    raw = result.outputs(table, rule_of(result, pick))
     content = WRITERS[ending](predictions(table, result.preprocessing.target, raw))
     if output is None:
         typer.echo(content, nl=False)
@@ -263,10 +267,10 @@ def export(
         )
     ending, write, note = FORMATS[format]
     result = load_result(run)
-    rule = _rule(result, pick)
+    rule = rule_of(result, pick)
     candidate = result.pick(rule)
     path = run / f"model-{rule}{ending}" if output is None else output
-    _check_file(path, force)
+    check_file(path, force)
     write(result, candidate, path)
     typer.echo(f"{candidate.architecture}: {candidate.parameters:,} parameters in {path}")
     typer.echo(note.format(settings=run / "settings.json", path=str(path)))
@@ -280,7 +284,7 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version that shows the same in minutes.")
     ] = False,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda")] = "auto",
+    device: Device = "auto",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -292,7 +296,7 @@ def reproduce(
         typer.Option(metavar="FILE", help="Where the images are, for experiments that need some."),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Say what there is.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder only.")] = False,
+    quiet: Quiet = False,
     force: Annotated[
         bool, typer.Option("--force", help="Measure again what the folder has from before.")
     ] = False,
@@ -310,12 +314,12 @@ def reproduce(
     experiment = experiments.EXPERIMENTS[name]
     folder = Path("runs") / (f"{name}-quick" if quick else name) if out is None else out
     options = ["--quick"] * quick + [f"--device {device}"] * (device != "auto")
-    with _forcible(), _resumable():
+    with forcible(), resumable():
         content = experiments.reproduce(
             experiment,
             folder,
-            setting=_setting(experiment.quick if quick else experiment.full, data),
-            device=_device(device),
+            setting=setting_with(experiment.quick if quick else experiment.full, data),
+            device=checked_device(device),
             command=" ".join(["sparcs reproduce", name, *options]),
             force=force,
             progress=console.is_terminal and not quiet,
@@ -325,95 +329,6 @@ def reproduce(
     print_experiment_files(console, folder)
     if quiet:
         typer.echo(folder)
-
-
-# --- what the options say ---
-
-
-def _numbers(name: str, text: str | None, kind: type) -> list[Any] | None:
-    if text is None:
-        return None
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise typer.BadParameter(
-            f"Expected numbers with commas between them. Got {text!r}.", param_hint=name
-        ) from None
-
-
-def _setting(setting: Any, data: str | None) -> Any:
-    if data is None:
-        return setting
-    if not hasattr(setting, "data"):
-        raise typer.BadParameter("This experiment makes its own data.", param_hint="--data")
-    return dataclasses.replace(setting, data=data)
-
-
-def _validation(text: str) -> str | int | float:
-    if text == "auto":
-        return text
-    try:
-        return float(text) if "." in text else int(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"Expected auto, a share such as 0.2 or a number of folds. Got {text!r}.",
-            param_hint="--validation",
-        ) from None
-
-
-def _device(name: str) -> str:
-    if name != "auto":
-        try:
-            torch.empty(0, device=name)
-        except (RuntimeError, AssertionError, NotImplementedError):
-            raise typer.BadParameter(
-                f"Expected auto, cpu or a device that is here. Got {name!r}.", param_hint="--device"
-            ) from None
-    return name
-
-
-def _rule(result: SearchResult, pick: str | None) -> str | int:
-    """What ``SearchResult.pick`` takes: that of the search by default."""
-    if pick is None:
-        return result.settings.get("pick", "smallest")
-    return int(pick) if pick.isdecimal() else pick
-
-
-# --- where to write ---
-
-
-def _check_out(folder: Path, force: bool) -> None:
-    """Before the work, what would only show after it."""
-    with _forcible():
-        check_folder(folder, force=force)
-
-
-@contextlib.contextmanager
-def _resumable() -> Iterator[None]:
-    """Ctrl-C in work that goes on where it stopped."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        say("What is done is kept: the same command goes on from here.")
-        raise
-
-
-@contextlib.contextmanager
-def _forcible() -> Iterator[None]:
-    """Errors that say what to do in the words of the command line."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(str(error).replace("force it", "use --force")) from error
-
-
-def _check_file(path: Path, force: bool) -> None:
-    if path.is_dir():
-        raise ValueError(f"Expected a file to write to. {path} is a folder.")
-    if path.exists() and not force:
-        raise ValueError(
-            f"Expected a file that is not there yet. {path} is: choose another, or use --force."
-        )
 
 
 # --- what is written ---
