@@ -1,4 +1,4 @@
-"""Small searches with awkward names, and a made-up network too large to draw neuron by neuron."""
+"""Small searches with awkward names, and made-up results that are hard to draw."""
 
 import dataclasses
 from functools import cache
@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 
 from torchsparcs import Candidate, CompactNetwork, History, SearchConfig, SearchResult, search
+from torchsparcs.result import Attempt
 
 COLUMN, LABEL = "<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>"
 DRAW = np.random.default_rng(0)
@@ -54,3 +55,51 @@ def huge_result(width: int = 2000, hidden: int = 4) -> SearchResult:
     settings = {**small.settings, "widths": widths}
     front = (*small.front, largest)
     return dataclasses.replace(small, front=front, history=history, settings=settings)
+
+
+def dense_result(count: int = 40) -> SearchResult:
+    """Many candidates of nearly one size and score, the first two of them at one place."""
+    small = small_result("multiclass")
+    front = []
+    for index in range(count):
+        network = CompactNetwork([3, 40 + index, 3], [(1, 0), (2, 0), (2, 1)])
+        score = 0.9 + 0.001 * index
+        front.append(Candidate(network, score, 0.004, 0.1, 1e-4, small.best().member))
+    front[0] = dataclasses.replace(front[1], score=front[1].score - 1e-9)
+    scores = (0.95, 0.93, -0.5, 0.9)  # the third was cut to pieces
+    attempts = tuple(
+        Attempt(small.best().member, cut, 40 - cut, 300 - 20 * cut, score, 0.01, 0.1)
+        for cut, score in enumerate(scores)
+    )
+    return dataclasses.replace(small, front=tuple(front), attempts=attempts)
+
+
+def validated_result() -> SearchResult:
+    """Trained with validation data, of which every epoch has a loss and a score."""
+    small = small_result("binary")
+    epochs, members = small.history.epochs, len(small.history.train_loss[0])
+    history = dataclasses.replace(
+        small.history,
+        validation_loss=[[1 - 0.01 * epoch] * members for epoch in range(epochs)],
+        validation_score=[[0.5 + 0.005 * epoch] * members for epoch in range(epochs)],
+    )
+    return dataclasses.replace(small, history=history)
+
+
+def unjudged_result() -> SearchResult:
+    """A regression whose linear model has no score."""
+    small, nan = small_result("regression"), float("nan")
+    linear = dataclasses.replace(small.linear, score=nan, standard_error=nan, loss=nan)
+    return dataclasses.replace(small, linear=linear)
+
+
+def labelled_result() -> SearchResult:
+    """Of twenty classes whose long names differ at the end."""
+    small = small_result("multiclass")
+    labels = tuple(f"a class of things, number {index:03d}" for index in range(20))
+    target = dataclasses.replace(small.preprocessing.target, classes=labels)
+    preprocessing = dataclasses.replace(small.preprocessing, target=target)
+    counts = torch.eye(20, dtype=torch.int64) * 10 + 1
+    front = tuple(dataclasses.replace(found, answers=counts) for found in small.front)
+    linear = dataclasses.replace(small.linear, answers=counts)
+    return dataclasses.replace(small, front=front, linear=linear, preprocessing=preprocessing)

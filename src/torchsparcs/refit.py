@@ -1,6 +1,7 @@
 """A found front fitted to other rows of the same table; the architectures stay."""
 
 import dataclasses
+import time
 from typing import Any
 
 import torch
@@ -8,7 +9,8 @@ import torch
 from torchsparcs.compact_population import CompactPopulation
 from torchsparcs.devices import resolve_device, threads_for
 from torchsparcs.evidence import Evidence, counted_rows
-from torchsparcs.result import Attempt, Candidate, SearchResult, on_the_front
+from torchsparcs.provenance import hardware, versions
+from torchsparcs.result import Candidate, SearchResult, on_the_front
 from torchsparcs.training import train
 from torchsparcs.ways import WAYS, SearchConfig
 
@@ -37,7 +39,7 @@ def refit(
 
     The others are those of :func:`torchsparcs.search`.
     """
-    settings = result.settings
+    started, settings = time.perf_counter(), result.settings
     config, on = SearchConfig(**settings["config"]), resolve_device(device)
     steps = config.steps if steps is None else steps
     config = dataclasses.replace(config, steps=steps, longest=steps)
@@ -62,14 +64,25 @@ def refit(
             zip(before, tuned, judgements, strict=True)
         )
     ]
-    known = {"rows": rows, "judged_rows": len(evidence.folds.judged), "fits": fits}
+    known = {
+        "refitted": True,
+        "refit_steps": steps,
+        "rows": rows,
+        "judged_rows": len(evidence.folds.judged),
+        "fits": fits,
+        "seed": seed,
+        "device": str(on),
+        "seconds": time.perf_counter() - started,
+        "hardware": hardware(on),
+        "versions": versions(),
+    }
     return dataclasses.replace(
         result,
         front=tuple(on_the_front(after, settings["max_parameters"])),
         linear=after[0],
         history=dataclasses.replace(history, recruited=[]),  # nobody is recruited any more
-        settings={**settings, **known, "seed": seed, "device": str(on)},
-        attempts=tuple(Attempt.of(found, cut=0) for found in after),
+        settings={**settings, **known},
+        attempts=(),  # those of the search were fitted to other rows
     )
 
 

@@ -35,7 +35,7 @@ class Candidate:
             best of many candidates on the same rows, so a little flattering.
         standard_error: of the score.
         loss: on the same rows.
-        penalty_weight: of the member it was cut from.
+        penalty_weight: of the member it was cut from; 1e6 of the one that was kept linear.
         member: the index of that member in the history.
         answers: what was true and what was said of the rows that judged, see
             :class:`torchsparcs.evidence.Judgement`; None where that was not kept.
@@ -89,6 +89,7 @@ class Attempt(NamedTuple):
         member: that it was cut from.
         cut: how often that member had been cut by then; 0 as it was trained.
         neurons: in its hidden layers.
+        macs: None in older folders.
     """
 
     member: int
@@ -98,6 +99,7 @@ class Attempt(NamedTuple):
     score: float
     standard_error: float
     loss: float
+    macs: int | None = None
 
     @classmethod
     def of(cls, candidate: Candidate, cut: int) -> "Attempt":
@@ -109,6 +111,7 @@ class Attempt(NamedTuple):
             score=candidate.score,
             standard_error=candidate.standard_error,
             loss=candidate.loss,
+            macs=candidate.macs,
         )
 
 
@@ -122,7 +125,8 @@ class SearchResult:
         preprocessing: from a table to what the networks take, and back.
         history: of the population's training; ``history.member(candidate.member)`` is one's own.
         settings: everything that decided the outcome, as plain values.
-        attempts: every network that was judged, in the order in which they were made.
+        attempts: every network that was judged, in the order in which they were made; none of a
+            front that was refitted.
     """
 
     front: tuple[Candidate, ...]
@@ -205,7 +209,10 @@ class SearchResult:
         return DeployedNetwork(self.pick(pick).network, self.preprocessing)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write everything into the folder ``path``; ``load_result`` reads it again."""
+        """Write everything into the folder ``path``; ``load_result`` reads it again.
+
+        By force what an earlier search left there goes, its report.html with it.
+        """
         write_run(self, path, force=force)
 
     def report(
@@ -232,11 +239,7 @@ class SearchResult:
 
 def load_result(path: str | Path) -> SearchResult:
     """The result that :meth:`SearchResult.save` wrote into the folder ``path``."""
-    parts = read_run(path)
-    candidates = [Candidate(**candidate) for candidate in (*parts["front"], parts["linear"])]
-    attempts = tuple(Attempt(**attempt) for attempt in parts["attempts"])
-    found = {"front": tuple(candidates[:-1]), "linear": candidates[-1], "attempts": attempts}
-    return SearchResult(**{**parts, **found})
+    return SearchResult(**read_run(path, Candidate, Attempt))
 
 
 def on_the_front(

@@ -4,6 +4,7 @@ settings.json          what decided the outcome, versions and hardware, the prep
 front.json, front.csv  the candidates, by size; the former also what they answered, and all attempts
 networks/              their networks, 00.safetensors and so on; the linear model
 history.json, history.safetensors   the training, and the eigenvalues on the way
+report.html            the page about all that, where one was asked for
 """
 
 import csv
@@ -11,6 +12,7 @@ import io
 import json
 import os
 import re
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from torchsparcs.preprocessing import Preprocessing
 from torchsparcs.saving import load, save
 
 FORMAT = 1
+NEEDED = ("widths", "rows", "judged_rows", "fits", "seed")  # of the settings
 NUMBERS = ("score", "standard_error", "loss", "penalty_weight", "member")
 NUMBERS_IN_LINES = re.compile(r"\[\n([-+.\w,\s]*)\]")  # a line break is never inside a text
 
@@ -34,12 +37,13 @@ NUMBERS_IN_LINES = re.compile(r"\[\n([-+.\w,\s]*)\]")  # a line break is never i
 def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
     """Write a ``SearchResult`` into the folder ``path``, empty, or not there, or forced.
 
-    Forced or not, no file but those named above is touched. ``settings.json`` comes last: a folder
-    that has one is whole.
+    Forced or not, no file but those named above is touched; a ``report.html`` about an earlier
+    search goes. ``settings.json`` comes last: a folder that has one is whole.
     """
     folder = Path(path)
     check_folder(folder, force=force)
-    (folder / "settings.json").unlink(missing_ok=True)
+    for name in ("settings.json", "report.html"):
+        (folder / name).unlink(missing_ok=True)
     for old in (folder / "networks").glob("*.safetensors"):
         old.unlink()
     candidates = [*result.front, result.linear]
@@ -64,8 +68,10 @@ def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
     _write_json(folder / "settings.json", settings)
 
 
-def read_run(path: str | Path) -> dict[str, Any]:
-    """The parts of a ``SearchResult``, its candidates as dictionaries of their parts."""
+def read_run(
+    path: str | Path, candidate: Callable[..., Any], attempt: Callable[..., Any]
+) -> dict[str, Any]:
+    """The parts of a ``SearchResult``; ``candidate`` and ``attempt`` are made of theirs."""
     folder = Path(path)
     if not (folder / "settings.json").is_file():
         raise FileNotFoundError(f"Expected the folder of a search. {folder} has no settings.json.")
@@ -76,12 +82,16 @@ def read_run(path: str | Path) -> dict[str, Any]:
         found = json.loads((folder / "front.json").read_text(encoding="utf-8"))
         rows = [*found["front"], found["linear"]]
         answers = found.get("answers", [None] * len(rows))  # older ones have none
-        candidates = [_candidate(folder, *each) for each in zip(rows, answers, strict=True)]
+        parts = [_candidate(folder, *each) for each in zip(rows, answers, strict=True)]
+        candidates = [candidate(**each) for each in parts]
         older = {name: settings[name] for name in ("hardware", "versions") if name in settings}
+        lacking = [name for name in NEEDED if name not in settings["settings"]]
+        if lacking:
+            raise ValueError(f"its settings lack {', '.join(lacking)}")
         return {
-            "front": candidates[:-1],
+            "front": tuple(candidates[:-1]),
             "linear": candidates[-1],
-            "attempts": found.get("attempts", []),
+            "attempts": tuple(attempt(**_numbers(each)) for each in found.get("attempts", [])),
             "preprocessing": Preprocessing.from_json(settings["preprocessing"]),
             "history": _read_history(folder),
             "settings": {**older, **settings["settings"]},
@@ -138,6 +148,13 @@ def _candidate(folder: Path, row: dict[str, Any], answers: list | None) -> dict[
     return {"network": network, **numbers, "answers": kept}
 
 
+def _numbers(attempt: dict[str, Any]) -> dict[str, Any]:
+    for name, value in attempt.items():
+        if not isinstance(value, (int, float)) and (name, value) != ("macs", None):
+            raise ValueError(f"{name} of an attempt is {value!r}")
+    return attempt
+
+
 def _number_type(answers: list) -> torch.dtype:
     """Counts (classes, classes) are whole, pairs (rows, outputs, 2) are not."""
     return torch.float64 if isinstance(answers[0][0], list) else torch.int64
@@ -167,6 +184,8 @@ def _write_history(folder: Path, history: History) -> None:
 
 
 def _read_history(folder: Path) -> History:
+    if not any((folder / name).exists() for name in ("history.json", "history.safetensors")):
+        return History()  # half of one is damage, none is not
     values = json.loads((folder / "history.json").read_text(encoding="utf-8"))
     epochs = values.pop("snapshot_epochs")
     tensors = tensors_from_bytes((folder / "history.safetensors").read_bytes())

@@ -20,6 +20,7 @@ from torchsparcs.population import Population
 from torchsparcs.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.progress import stage
 from torchsparcs.provenance import hardware, versions
+from torchsparcs.report.growth import MOST_STOPS, spread
 from torchsparcs.result import Attempt, Candidate, SearchResult, on_the_front
 from torchsparcs.training import train
 from torchsparcs.ways import WAYS, SearchConfig, Way
@@ -30,7 +31,6 @@ PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 
 PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.4  # of the steps of the training
 PATH_RATIO = 5.0  # from one penalty weight to the next
 LINEAR = 1e6  # a penalty weight under which nothing can be recruited
-MOST_SNAPSHOTS = 40  # of the eigenvalues, in the history that a search keeps
 
 
 def search(
@@ -202,7 +202,7 @@ class _Search:
         each = tuple(weight for weight in penalties for _ in range(evidence.fits))
         recipe = config.recipe(way, evidence, self.steps, each, self.seed)
         history = self._train(population, evidence, recipe, progress=self.progress)
-        self.history = _thinned(history, MOST_SNAPSHOTS)
+        self.history = _thinned(history)
         ladder = Ladder.of(population, evidence)
         rungs = ladder.top()
         linear = [rungs[0]]
@@ -220,7 +220,7 @@ class _Search:
             Candidate.of(
                 rung.direct,
                 rung.judgement,
-                penalty_weight=weights[rung.group],
+                penalty_weight=penalties[rung.group],
                 member=(rung.group + 1) * evidence.fits - 1,
             )
             for rung in rungs
@@ -252,12 +252,9 @@ class _Search:
         return train(population, evidence.pair, config, weights=weights, progress=progress)
 
 
-def _thinned(history: History, most: int) -> History:
-    """At most that many snapshots, evenly spread, the first and the last among them."""
-    last = len(history.snapshots) - 1
-    if last < most:
-        return history
-    places = [round(place * last / (most - 1)) for place in range(most)]
+def _thinned(history: History) -> History:
+    """With no more snapshots of the eigenvalues than a report shows."""
+    places = spread(len(history.snapshots), MOST_STOPS)
     return dataclasses.replace(history, snapshots=[history.snapshots[place] for place in places])
 
 

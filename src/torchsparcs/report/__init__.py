@@ -26,6 +26,10 @@ HOMES = {
 __all__ = [name for names in HOMES.values() for name in names]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     for home, names in HOMES.items():
         if name in names:

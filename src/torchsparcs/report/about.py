@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torchsparcs
 from torchsparcs.inputs import Column
 from torchsparcs.report.words import counted, duration_words, judged_by, shortened
 
@@ -69,12 +68,14 @@ def _data(result: Any) -> list[list[str]]:
 
 
 def _search(settings: dict[str, Any]) -> list[list[str]]:
-    budget = settings.get("max_parameters")
+    budget, path = settings.get("max_parameters"), settings.get("penalty_weights", [])
+    steps = settings.get("refit_steps")
     return [
+        *([["refitted", f"from an earlier search, {counted(steps, 'step')}"]] if steps else []),
         ["widths allowed", " → ".join(map(str, settings["widths"]))],
         ["activation", str(settings.get("activation"))],
         ["trained", str(settings.get("way", "not recorded"))],
-        ["penalty weights", ", ".join(f"{w:.3g}" for w in settings.get("penalty_weights", []))],
+        ["penalty weights", ", ".join(["kept linear", *(f"{weight:.3g}" for weight in path[1:])])],
         ["fits", f"{settings['fits']} for each penalty weight, each to its part of the rows"],
         ["budget", "none" if budget is None else counted(budget, "parameter")],
         ["seed", str(settings["seed"])],
@@ -89,11 +90,10 @@ def _listed(values: dict[str, Any]) -> list[list[str]]:
 
 
 def _made_with(settings: dict[str, Any]) -> list[list[str]]:
-    versions = settings.get("versions", {})
-    own = settings.get("version", torchsparcs.__version__)
+    own = {"torchsparcs": settings.get("version", "not recorded")}  # of an older folder
+    versions = {**own, **settings.get("versions", {})}
     seconds = settings.get("seconds")
     return [
-        ["torchsparcs", str(own)],
         *([name, str(version)] for name, version in versions.items()),
         ["hardware", str(settings.get("hardware", "not recorded"))],
         ["device", str(settings.get("device", "not recorded"))],

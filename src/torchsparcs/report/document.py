@@ -2,6 +2,7 @@
 
 import base64
 import html
+import re
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -9,7 +10,8 @@ from markdown_it.token import Token
 
 from torchsparcs.report.shell import asset, check_place, filled, policy, write
 
-KINDS = {".svg": "image/svg+xml", ".png": "image/png", ".jpg": "image/jpeg"}
+KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
+WIDE = 500  # points of a figure that is not shrunk to the width of a phone
 SCROLL = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
 
 
@@ -51,5 +53,11 @@ def _image(token: Token, folder: Path) -> str:
     words, file = html.escape(token.content), folder / str(token.attrs["src"])
     if file.suffix not in KINDS or not file.is_file():
         return f'<span class="missing">{words}: not in this run.</span>'
-    content = base64.b64encode(file.read_bytes()).decode()
-    return f'<img alt="{words}" src="data:{KINDS[file.suffix]};base64,{content}">'
+    content = file.read_bytes()
+    box = re.search(rb'viewBox="0 0 ([\d.]+) ', content[:2000])
+    data = base64.b64encode(content).decode()
+    image = f'<img alt="{words}" src="data:{KINDS[file.suffix]};base64,{data}">'
+    if box is None or float(box[1]) < WIDE:
+        return image
+    label = f'tabindex="0" role="region" aria-label="{words}"'
+    return f'<span class="scroll wide" {label}>{image}</span>'

@@ -8,10 +8,12 @@ from torchsparcs.network import Size, SpectralNetwork
 from torchsparcs.report.about import about, columns_of
 from torchsparcs.report.answers import answers_of
 from torchsparcs.report.growth import growth
-from torchsparcs.report.picture import picture, rounded
+from torchsparcs.report.picture import GROUPS, MOST_NEURONS, picture, rounded
 from torchsparcs.report.words import (
+    counted,
     data_words,
     headline,
+    held_words,
     judged_by,
     same,
     score_words,
@@ -35,20 +37,19 @@ def facts_of(result: Any, folder: str | Path | None = None) -> dict[str, Any]:
     is_classes = target.classes is not None
     rule = settings.get("pick", "smallest")
     picked, maximal = result.pick(rule), _maximal(result)
-    shown = list(result.front)
-    if not any(same(found, result.linear) for found in shown):
-        shown.append(result.linear)
+    shown = shown_of(result)
     tolerance = result.best().score - result.tolerance
     return {
         "name": shortened(settings.get("data", "A search")),
         "data": data_words(settings, len(result.preprocessing.inputs.columns), target),
         "measure": "accuracy" if is_classes else "R²",
         "is_classes": is_classes,
-        "headline": headline(picked, is_classes),
+        "headline": headline(result, picked, is_classes),
         "architecture": picked.architecture,
         "verdict": verdict(result, picked, maximal, is_classes),
         "judged_by": judged_by(settings),
-        "rule": rule,
+        "held": held_words(result),
+        "is_refitted": bool(settings.get("refitted")),
         "picked": next(i for i, found in enumerate(shown) if same(found, picked)),
         "budget": settings.get("max_parameters"),
         "tolerance": tolerance,
@@ -57,26 +58,39 @@ def facts_of(result: Any, folder: str | Path | None = None) -> dict[str, Any]:
         "candidates": [_candidate(result, found, is_classes) for found in shown],
         "members": _members(result, shown),
         "attempts": [
-            [found.member, found.cut, found.parameters, rounded(found.score), found.neurons]
+            [found.member, found.cut, found.parameters, rounded(found.score)]
             for found in result.attempts
             if math.isfinite(found.score)
         ],
         "starts_awake": settings.get("way") == "awake",
         "widths": list(settings["widths"]),
+        "most_neurons": MOST_NEURONS,
+        "groups": GROUPS,
         "inputs": _names(result.preprocessing.inputs.encoded_names),
-        "outputs": _names(_output_names(target)),
+        "outputs": _names(output_names(target)),
         "columns": columns_of(result),
         "about": about(result),
         "folder": None if folder is None else str(folder),
     }
 
 
+def shown_of(result: Any) -> list[Any]:
+    """The front and the linear model, on it or not, by size."""
+    is_there = any(same(found, result.linear) for found in result.front)
+    shown = result.front if is_there else (*result.front, result.linear)
+    return sorted(shown, key=lambda found: found.parameters)
+
+
+def rules_of(result: Any, found: Any) -> list[str]:
+    """Those that pick it, "linear" the last."""
+    return [rule for rule in (*RULES, "linear") if same(result.pick(rule), found)]
+
+
 def _candidate(result: Any, found: Any, is_classes: bool) -> dict[str, Any]:
     place = next((i for i, other in enumerate(result.front) if other is found), None)
-    rules = [rule for rule in RULES if place is not None and same(result.pick(rule), found)]
     return {
         "pick": "linear" if place is None else place,
-        "rules": rules + ["linear"] * same(found, result.linear),
+        "rules": rules_of(result, found),
         "architecture": found.architecture,
         "parameters": found.parameters,
         "macs": found.macs,
@@ -85,8 +99,8 @@ def _candidate(result: Any, found: Any, is_classes: bool) -> dict[str, Any]:
         "error": found.standard_error,
         "score_words": score_words(found.score, is_classes),
         "score_with_error": score_words(found.score, is_classes, found.standard_error),
-        "loss": rounded(found.loss),
         "penalty_weight": rounded(found.penalty_weight),
+        "kept_linear": found.member == result.settings["fits"] - 1,  # the first group of fits
         "member": found.member,
         "picture": picture(found.network),
         "answers": answers_of(found, result.preprocessing.target),
@@ -126,26 +140,36 @@ def _comparison(result: Any, rule: str, maximal: Size, is_classes: bool) -> list
                 "score": score_words(found.score, is_classes, found.standard_error),
             }
         )
-    trained = [found for found in result.attempts if found.cut == 0]
-    trained = [found for found in trained if math.isfinite(found.score)]
-    top = max(trained, key=lambda found: found.score, default=None)
-    rows.append(
-        {
-            "name": "maximal network, as trained" if top else "maximal network",
+    return [*rows, _largest(result, maximal, is_classes)]
+
+
+def _largest(result: Any, maximal: Size, is_classes: bool) -> dict[str, Any]:
+    """The largest network as it was trained, or where that is not known what was allowed."""
+    trained = [found for found in result.attempts if found.cut == 0 and found.neurons > 0]
+    top = max(trained, key=lambda found: found.parameters, default=None)
+    if top is None:
+        return {
+            "name": "network allowed",
             "architecture": " → ".join(map(str, maximal.widths)),
             "parameters": maximal.parameters,
             "macs": maximal.macs,
-            "score": score_words(top.score, is_classes, top.standard_error) if top else "",
+            "score": "",
         }
-    )
-    return rows
+    return {
+        "name": "largest as trained",
+        "architecture": counted(top.neurons, "hidden neuron"),
+        "parameters": top.parameters,
+        "macs": top.macs,
+        "score": score_words(top.score, is_classes, top.standard_error),
+    }
 
 
 def _names(names: tuple[Any, ...]) -> list[str]:
     return [shortened(name) for name in names[:MOST_NAMES]]
 
 
-def _output_names(target: Any) -> tuple[Any, ...]:
+def output_names(target: Any) -> tuple[Any, ...]:
+    """What each output of a network stands for."""
     if target.classes is None:
         return target.names
     return target.classes[1:] if target.task == "binary" else target.classes

@@ -4,49 +4,50 @@ Each takes a ``SearchResult`` and, where it is about one network, a ``pick`` as
 ``SearchResult.pick`` has it. What was not recorded leaves a sentence in place of a figure.
 """
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from torchsparcs.report.facts import facts_of
-from torchsparcs.report.words import same
+from torchsparcs.report.answers import answers_of
+from torchsparcs.report.facts import output_names, rules_of, shown_of
+from torchsparcs.report.growth import growth
+from torchsparcs.report.picture import picture
+from torchsparcs.report.prints import BLUE, GREEN, GREY, LIGHT, ORANGE, PURPLE, RED
+from torchsparcs.report.words import shortened
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-# Safe for colour-blind readers (Okabe and Ito).
-BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#999999"
-LAYER_COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9")
+LAYER_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#56B4E9")
+ROWS = 24  # of a column of neurons before it gets a second file
 
 
 def front_figure(result: Any) -> "Figure":
     """Score against parameters: the front, its picks, and every other network that was judged."""
-    facts = facts_of(result)
-    figure = _figure(
-        xaxis={"title": "parameters", "type": "log"}, yaxis={"title": facts["measure"]}
-    )
+    figure = _figure(xaxis={"title": "parameters", "type": "log"}, yaxis=_score_axis(result))
     figure.add_scatter(
-        x=[attempt[2] for attempt in facts["attempts"]],
-        y=[attempt[3] for attempt in facts["attempts"]],
+        x=[found.parameters for found in result.attempts],
+        y=[found.score for found in result.attempts],
         mode="markers",
         marker={"color": GREY, "size": 4, "opacity": 0.5},
         name="judged on the way",
         hoverinfo="skip",
     )
-    front = [found for found in facts["candidates"] if found["pick"] != "linear"]
+    front = result.front
     figure.add_scatter(
-        x=[found["parameters"] for found in front],
-        y=[found["score"] for found in front],
-        error_y={"array": [found["error"] for found in front], "thickness": 1, "width": 0},
+        x=[found.parameters for found in front],
+        y=[found.score for found in front],
+        error_y={"array": [found.standard_error for found in front], "thickness": 1, "width": 0},
         mode="lines+markers",
         line={"color": BLUE, "shape": "hv"},
-        text=[_plain(found["architecture"]) for found in front],
+        text=[found.architecture for found in front],
         name="front",
     )
-    for found in facts["candidates"]:
-        if found["rules"]:
-            words = ", ".join(found["rules"])
+    for found in shown_of(result):
+        words = ", ".join(rules_of(result, found))
+        if words:
             figure.add_scatter(
-                x=[found["parameters"]],
-                y=[found["score"]],
+                x=[found.parameters],
+                y=[found.score],
                 mode="markers+text",
                 marker={"color": ORANGE, "size": 10},
                 text=[words],
@@ -54,19 +55,24 @@ def front_figure(result: Any) -> "Figure":
                 name=words,
                 showlegend=False,
             )
-    figure.add_hline(facts["tolerance"], line={"color": RED, "dash": "dash", "width": 1})
+    _add_tolerance(figure, result)
     return figure
 
 
 def architecture_figure(result: Any, pick: Any = "smallest") -> "Figure":
-    """Layers as columns, neurons sized by their strength, bands by the norm of their weights."""
-    facts = facts_of(result)
-    found = _found(facts, result, pick)
-    layers, bands = found["picture"]["layers"], found["picture"]["bands"]
+    """Layers as columns, neurons sized by their strength, bands by the norm of their weights.
+
+    The strength of a neuron is the norm of what comes in times that of what goes out: a network
+    that was cut has weights, and no eigenvalues any more.
+    """
+    found = result.pick(pick)
+    drawn = picture(found.network)
+    layers, bands = drawn["layers"], drawn["bands"]
+    last = len(layers) - 1
     figure = _figure(
         xaxis={"visible": False},
         yaxis={"visible": False, "range": [-0.6, 0.7 + 0.3 * len(layers)]},
-        title=_plain(found["architecture"]),
+        title=found.architecture,
     )
     largest = max(band[2] for band in bands) or 1.0
     for source, target, strength, _ in bands:
@@ -85,32 +91,47 @@ def architecture_figure(result: Any, pick: Any = "smallest") -> "Figure":
             hoverinfo="skip",
             showlegend=False,
         )
+    names = {
+        0: result.preprocessing.inputs.encoded_names,
+        last: output_names(result.preprocessing.target),
+    }
     for depth, layer in enumerate(layers):
         count, most = len(layer["size"]), max(layer["size"], default=1.0) or 1.0
-        colour = "#555555" if depth == 0 else GREEN if depth == len(layers) - 1 else BLUE
-        names = layer.get("index") or range(count)
+        files = -(-count // ROWS)
+        rows = -(-count // max(files, 1))
         figure.add_scatter(
-            x=[depth] * count,
-            y=[0.5 - (i + 0.5) / max(count, 1) for i in range(count)],
+            x=[depth + 0.05 * (i // rows - (files - 1) / 2) for i in range(count)],
+            y=[0.5 - (i % rows + 0.5) / rows for i in range(count)],
             mode="markers",
-            marker={"color": colour, "size": [4 + 8 * size / most for size in layer["size"]]},
-            text=[
-                f"{'neuron' if layer['per'] == 1 else 'group'} {name}, fan-in {come:g}, "
-                f"fan-out {go:g}, strength {size:g}"
-                for name, come, go, size in zip(
-                    names, layer["fan_in"], layer["fan_out"], layer["size"], strict=False
-                )
-            ],
+            marker={
+                "color": "#555555" if depth == 0 else GREEN if depth == last else BLUE,
+                "size": [4 + 8 * size / most for size in layer["size"]],
+            },
+            text=_neuron_words(layer, names.get(depth)),
             hoverinfo="text",
-            name=f"layer {depth}: {layer['alive']} of {layer['width']}",
+            name=f"layer {depth}: {layer['alive']:,} of {layer['width']:,}",
         )
     return figure
 
 
+def _neuron_words(layer: dict[str, Any], names: tuple[Any, ...] | None) -> list[str]:
+    """Of each dot of a layer: its name, or how many neurons it stands for, and its numbers."""
+    if layer["per"] > 1:
+        titles = [f"{layer['per']} neurons, means"] * len(layer["size"])
+    elif names is None:
+        titles = [f"neuron {index}" for index in layer["index"]]
+    else:
+        titles = [_plain(shortened(names[index])) for index in layer["index"]]
+    numbers = zip(titles, layer["fan_in"], layer["fan_out"], layer["size"], strict=True)
+    return [
+        f"{title}, fan-in {come:g}, fan-out {go:g}, strength {size:g}"
+        for title, come, go, size in numbers
+    ]
+
+
 def eigenvalue_figure(result: Any, pick: Any = "smallest") -> "Figure":
     """Histograms of each hidden layer at the end of training, the zeros counted in the title."""
-    facts = facts_of(result)
-    grown = _growth(facts, _found(facts, result, pick))
+    grown = _growth(result, pick)
     if not grown or not grown["layers"]:
         return _sentence("No eigenvalues were recorded in this run.")
     figure = _figure(xaxis={"title": "eigenvalue"}, yaxis={"title": "neurons"}, barmode="overlay")
@@ -131,9 +152,11 @@ def eigenvalue_figure(result: Any, pick: Any = "smallest") -> "Figure":
 
 
 def history_figure(result: Any, pick: Any = "smallest") -> "Figure":
-    """Loss and recruited neurons by epoch, of the network that the picked one was cut from."""
-    facts = facts_of(result)
-    grown = _growth(facts, _found(facts, result, pick))
+    """Loss, score and recruits by epoch, of the network that the picked one was cut from.
+
+    Scores are there where the training had validation data.
+    """
+    grown = _growth(result, pick)
     if not grown or not grown["loss"]:
         return _sentence("No history of the training is in this run.")
     figure = _figure(
@@ -141,11 +164,17 @@ def history_figure(result: Any, pick: Any = "smallest") -> "Figure":
         yaxis={"title": "loss", "type": "log", "domain": [0.55, 1]},
         yaxis2={"title": "recruited neurons", "domain": [0, 0.45], "rangemode": "tozero"},
     )
-    lines = {"loss": "training", "validation_loss": "validation"}
+    lines = {"loss": "training loss", "validation_loss": "validation loss"}
     for (name, words), dash in zip(lines.items(), ("solid", "dot"), strict=True):
         if grown[name]:
             line = {"color": "#333333", "dash": dash}
-            figure.add_scatter(x=grown["epochs"], y=grown[name], line=line, name=f"{words} loss")
+            figure.add_scatter(x=grown["epochs"], y=grown[name], line=line, name=words)
+    if grown["score"]:
+        line = {"color": RED, "dash": "dot"}
+        figure.add_scatter(
+            x=grown["epochs"], y=grown["score"], yaxis="y3", line=line, name="validation score"
+        )
+        figure.update_layout(yaxis3={"title": "score", "overlaying": "y", "side": "right"})
     for depth in range(len(grown["recruited"][0]) if grown["recruited"] else 0):
         figure.add_scatter(
             x=grown["epochs"],
@@ -159,34 +188,31 @@ def history_figure(result: Any, pick: Any = "smallest") -> "Figure":
 
 def pruning_figure(result: Any, pick: Any = "smallest") -> "Figure":
     """Score at every size while the network was cut down, with the tolerance of the search."""
-    facts = facts_of(result)
-    found = _found(facts, result, pick)
-    if not facts["attempts"]:
+    found = result.pick(pick)
+    if not result.attempts:
         return _sentence("The sizes on the way down are not in this run.")
-    figure = _figure(
-        xaxis={"title": "parameters left", "type": "log"}, yaxis={"title": facts["measure"]}
-    )
-    members = {attempt[0] for attempt in facts["attempts"]}
-    for member in sorted(members, key=lambda member: (member == found["member"], member)):
-        mine = member == found["member"]
-        own = [attempt for attempt in facts["attempts"] if attempt[0] == member]
-        own.sort(key=lambda attempt: (attempt[2], -attempt[1]))
+    figure = _figure(xaxis={"title": "parameters left", "type": "log"}, yaxis=_score_axis(result))
+    members = {attempt.member for attempt in result.attempts}
+    for member in sorted(members, key=lambda member: (member == found.member, member)):
+        mine = member == found.member
+        own = [attempt for attempt in result.attempts if attempt.member == member]
+        own.sort(key=lambda attempt: (attempt.parameters, -attempt.cut))
         figure.add_scatter(
-            x=[attempt[2] for attempt in own],
-            y=[attempt[3] for attempt in own],
+            x=[attempt.parameters for attempt in own],
+            y=[attempt.score for attempt in own],
             mode="lines+markers" if mine else "lines",
-            line={"color": BLUE if mine else "#CCCCCC"},
+            line={"color": BLUE if mine else LIGHT},
             name="cut from the same network" if mine else "trained with another penalty",
             showlegend=mine,
         )
     figure.add_scatter(
-        x=[found["parameters"]],
-        y=[found["score"]],
+        x=[found.parameters],
+        y=[found.score],
         mode="markers",
         marker={"color": ORANGE, "size": 11},
         name="picked",
     )
-    figure.add_hline(facts["tolerance"], line={"color": RED, "dash": "dash", "width": 1})
+    _add_tolerance(figure, result)
     return figure
 
 
@@ -230,31 +256,36 @@ def fit_figure(result: Any, pick: Any = "smallest") -> "Figure":
 
 
 def _answers(result: Any, pick: Any, kind: str) -> dict[str, Any] | None:
-    is_classes = result.preprocessing.target.classes is not None
-    if is_classes != (kind == "confusion"):
-        wanted, got = (
-            ("classification", "regression")
-            if kind == "confusion"
-            else (
-                "regression",
-                "classification",
-            )
-        )
-        raise ValueError(f"Expected a {wanted}. Got a {got}.")
-    facts = facts_of(result)
-    return _found(facts, result, pick)["answers"]
+    target = result.preprocessing.target
+    kinds = {"confusion": "classification", "pairs": "regression"}
+    own = "pairs" if target.classes is None else "confusion"
+    if own != kind:
+        raise ValueError(f"Expected a {kinds[kind]}. Got a {kinds[own]}.")
+    return answers_of(result.pick(pick), target)
 
 
-def _found(facts: dict[str, Any], result: Any, pick: Any) -> dict[str, Any]:
-    """The facts of the picked candidate."""
-    picked = result.pick(pick)
-    shown = [*result.front, result.linear]
-    place = next(i for i, found in enumerate(shown) if same(found, picked))
-    return facts["candidates"][place]
+def _growth(result: Any, pick: Any) -> dict[str, Any] | None:
+    """Of the member that the picked candidate was cut from, where the history has it."""
+    history, member = result.history, result.pick(pick).member
+    is_there = history.epochs and member < len(history.train_loss[0])
+    return growth(history, member) if is_there else None
 
 
-def _growth(facts: dict[str, Any], found: dict[str, Any]) -> dict[str, Any] | None:
-    return facts["members"].get(str(found["member"]))
+def _score_axis(result: Any) -> dict[str, Any]:
+    """As far as the candidates and the tolerance reach; networks cut to pieces are below it."""
+    reach = [result.best().score - result.tolerance]
+    for found in shown_of(result):
+        reach += [found.score - found.standard_error, found.score + found.standard_error]
+    known = [score for score in reach if math.isfinite(score)]
+    low, high = min(known), max(known)
+    room = 0.08 * (high - low) or 0.01
+    name = "R²" if result.preprocessing.target.classes is None else "accuracy"
+    return {"title": name, "range": [low - room, high + room]}
+
+
+def _add_tolerance(figure: "Figure", result: Any) -> None:
+    height = result.best().score - result.tolerance
+    figure.add_hline(height, line={"color": RED, "dash": "dash", "width": 1})
 
 
 def _colour(depth: int) -> str:

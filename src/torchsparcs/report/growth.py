@@ -16,8 +16,8 @@ BINS = 30  # of a histogram
 def growth(history: History, member: int) -> dict[str, Any]:
     """Of one member of a population's ``history``; what was not recorded is empty."""
     own = history.member(member)
-    epochs = _spread(own.epochs, MOST_EPOCHS)
-    kept = [own.snapshots[place] for place in _spread(len(own.snapshots), MOST_STOPS)]
+    epochs = spread(own.epochs, MOST_EPOCHS)
+    kept = [own.snapshots[place] for place in spread(len(own.snapshots), MOST_STOPS)]
     names = sorted(kept[0][1], key=_in_order) if kept else []
     return {
         "epochs": [epoch + 1 for epoch in epochs],
@@ -77,7 +77,7 @@ def _in_order(name: str) -> list[tuple[bool, int, str]]:
     return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
 
 
-def _spread(count: int, most: int) -> list[int]:
+def spread(count: int, most: int) -> list[int]:
     """At most that many of 0..count-1, the first and the last among them."""
     if count <= most:
         return list(range(count))

@@ -11,7 +11,7 @@ from torchsparcs.report.shell import asset, check_place, filled, policy, write
 
 SCRIPTS = ("drawing.js", "front.js", "architecture.js", "charts.js", "answers.js", "page.js")
 # Inside a script element nothing of the data may look like markup.
-ESCAPES = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def write_page(
@@ -44,6 +44,7 @@ def page_of(result: Any, folder: str | Path | None = None) -> str:
         "verdict": html.escape(facts["verdict"]),
         "policy": policy(style, script),
         "style": style,
+        "held": html.escape(facts["held"]),
         "facts": _as_json(facts),
         "script": script,
     }
@@ -52,7 +53,7 @@ def page_of(result: Any, folder: str | Path | None = None) -> str:
 
 def _as_json(facts: dict[str, Any]) -> str:
     text = json.dumps(_finite(facts), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return "".join(ESCAPES.get(character, character) for character in text)
+    return text.translate(ESCAPES)
 
 
 def _finite(value: Any) -> Any:

@@ -62,10 +62,8 @@ def layer_of(
     grouped = {
         name: [rounded(part.mean().item()) for part in column.float()[order].split(per)]
         for name, column in columns.items()
-        if len(there)
     }
-    empty: dict[str, Any] = {name: [] for name in columns}
-    return {"width": width, "alive": len(there), "per": per, **empty, **grouped}
+    return {"width": width, "alive": len(there), "per": per, **grouped}
 
 
 def rounded(values: Any) -> Any:

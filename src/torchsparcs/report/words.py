@@ -1,5 +1,7 @@
 """The numbers of a report as people write them, and the sentences around them."""
 
+import math
+import operator
 from typing import Any
 
 from torchsparcs.target import Target
@@ -23,12 +25,16 @@ def counted(number: int, noun: str) -> str:
 
 def score_words(score: float, is_classes: bool, error: float | None = None) -> str:
     """
-    >>> score_words(0.9705, True, 0.004), score_words(0.9705, False)
-    ('97.0 % ± 0.4', '0.9705')
+    >>> score_words(0.9705, True, 0.004), score_words(0.9705, False), score_words(math.nan, True)
+    ('97.05 % ± 0.40', '0.9705', '–')
     """
-    if is_classes:
-        return f"{100 * score:.1f} %" + (f" ± {100 * error:.1f}" if error is not None else "")
-    return f"{score:.4f}" + (f" ± {error:.4f}" if error is not None else "")
+    if not math.isfinite(score):
+        return "–"
+    times, digits, unit = (100, 2, " %") if is_classes else (1, 4, "")
+    words = f"{times * score:.{digits}f}{unit}"
+    if error is None or not math.isfinite(error):
+        return words
+    return f"{words} ± {times * error:.{digits}f}"
 
 
 def ratio_words(larger: float, smaller: float) -> str:
@@ -71,10 +77,40 @@ def data_words(settings: dict[str, Any], columns: int, target: Target) -> str:
     return f"{counted(settings['rows'], 'row')}, {counted(columns, 'column')}, {aim}"
 
 
-def headline(candidate: Any, is_classes: bool) -> str:
+def held_words(result: Any) -> str:
+    """What of the data is in the page, for its last line."""
+    kept = result.best().answers
+    if result.preprocessing.target.classes is not None or kept is None:
+        return "It holds summaries of the data, not its rows."
+    return (
+        f"Of the data it holds summaries, not its rows, and of the target {len(kept):,} values, "
+        "to draw predicted against true."
+    )
+
+
+def columns_words(result: Any, candidate: Any) -> str:
+    """Which columns a network reads: "on 3 of 10 columns".
+
+    A column is read where one of those that it is encoded as is.
+    """
+    reads, columns, place, read = candidate.network.reads, result.preprocessing.inputs.columns, 0, 0
+    if reads is None:
+        return "on all columns"
+    for column in columns:
+        own = range(place, place + len(column.encoded_names))
+        place, read = own.stop, read + any(each in own for each in reads)
+    return f"on {read:,} of {counted(len(columns), 'column')}"
+
+
+def headline(result: Any, candidate: Any, is_classes: bool) -> str:
     """The answer in one sentence."""
-    kind = "A network" if len(candidate.widths) > 2 else "A linear model"
-    size = f"{kind} with {counted(candidate.parameters, 'parameter')}"
+    size = f"with {counted(candidate.parameters, 'parameter')}"
+    if is_linear(candidate):
+        size = f"A linear model {columns_words(result, candidate)}, {size},"
+    else:
+        size = f"A network {size}"
+    if not math.isfinite(candidate.score):
+        return f"{size} has no score."
     if is_classes:
         return f"{size} gets {100 * candidate.score:.1f} % of held-out rows right."
     if candidate.score <= 0:
@@ -86,27 +122,34 @@ def verdict(result: Any, picked: Any, maximal: Any, is_classes: bool) -> str:
     """How the answer compares with the maximal network, the linear model and the best one."""
     measure = "" if is_classes else "R² "
     linear, best = result.linear, result.best()
-    smaller, arrows = maximal.parameters > picked.parameters, "\u00a0→ "  # at no line's beginning
-    of_maximal = (
-        f"{ratio_words(maximal.parameters, picked.parameters)} times fewer parameters than the "
-        f"network the search was allowed, {arrows.join(map(str, maximal.widths))}"
-        if smaller
-        else f"no fewer parameters than the network the search was allowed "
-        f"({maximal.parameters:,}): in direct space each skip connection has weights of its own"
-    )
-    sentences = [f"That is {of_maximal}."]
+    arrows = "\u00a0→ "  # at no line's beginning
+    size = counted(maximal.parameters, "parameter")
+    allowed = f"{arrows.join(map(str, maximal.widths))} ({size})"
+    if maximal.parameters > picked.parameters:
+        fewer = f"{ratio_words(maximal.parameters, picked.parameters)} times fewer parameters than"
+        sentences = [f"That is {fewer} the network the search was allowed, {allowed}."]
+    else:
+        sentences = [
+            f"That is no fewer parameters than the network the search was allowed, {allowed}: "
+            "in direct space each skip connection has weights of its own."
+        ]
+
+    def reaches(found: Any) -> str:
+        words = f"{measure}{score_words(found.score, is_classes)}"
+        return f"has {counted(found.parameters, 'parameter')} and reaches {words}"
+
     if same(picked, linear):
         sentences.append("It is the linear model: nothing larger was worth its parameters.")
+    elif same(best, linear):
+        words = f"The linear model {columns_words(result, linear)} {reaches(linear)}"
+        sentences.append(f"{words}, the best score found.")
     else:
-        sentences.append(
-            f"The linear model has {linear.parameters:,} and reaches "
-            f"{measure}{score_words(linear.score, is_classes)}."
-        )
-    if not same(picked, best):
-        sentences.append(
-            f"The best network found has {best.parameters:,} and reaches "
-            f"{measure}{score_words(best.score, is_classes)}."
-        )
+        sentences.append(f"The linear model {columns_words(result, linear)} {reaches(linear)}.")
+    if not same(picked, best) and not same(best, linear):
+        kind = f"linear model, {columns_words(result, best)}," if is_linear(best) else "network"
+        sentences.append(f"The best {kind} {reaches(best)}.")
+    if result.settings.get("refitted"):
+        sentences.append("The networks were found by an earlier search and refitted to these rows.")
     return " ".join(sentences)
 
 
@@ -120,4 +163,9 @@ def tolerance_words(result: Any, is_classes: bool) -> str:
 
 def same(one: Any, other: Any) -> bool:
     """Whether two candidates are one; read from files they are different objects."""
-    return (one.parameters, one.score, one.loss) == (other.parameters, other.score, other.loss)
+    numbers = ((each.parameters, each.score, each.loss) for each in (one, other))
+    return one is other or operator.eq(*numbers)
+
+
+def is_linear(candidate: Any) -> bool:
+    return len(candidate.widths) == 2

@@ -8,26 +8,27 @@ function answersView(host) {
 function confusion(host, { labels, counts }) {
   const n = labels.length, width = Math.max(280, host.clientWidth);
   const longest = Math.max(...labels.map((label) => label.length));
-  const left = Math.min(24 + Math.min(longest, 14) * 7, width * 0.34), slanted = longest > 3;
-  const top = slanted ? 24 + Math.min(longest, 14) * 5 : 44;
-  const size = Math.min(n > 6 ? 46 : 66, (width - left - (slanted ? 24 : 4)) / n);
+  const left = Math.max(52, Math.min(24 + Math.min(longest, 14) * 7, width * 0.34)), slanted = longest > 3;
+  const size = Math.min(n > 6 ? 46 : 66, (width - left - (slanted ? 24 : 4)) / n), tall = Math.max(size, 15);
+  const named = size >= 14; // columns; else they have the order of the rows
+  const top = slanted && named ? 24 + Math.min(longest, 14) * 5 : 44;
   const right = counts.reduce((total, row, i) => total + row[i], 0);
   const total = counts.flat().reduce((sum, count) => sum + count, 0);
-  const { svg } = canvas(host, top + n * size + 8, `Confusion matrix: ${whole(right)} of ${whole(total)} rows right`);
-  const cut = (label) => (label.length > 14 ? `${label.slice(0, 13)}…` : label);
-  svg.append(text(left, 13, "said →", { class: "strong" }), text(left - 8, top - 8, "true ↓", { class: "strong", "text-anchor": "end" }));
+  const { svg } = canvas(host, top + n * tall + 8, `Confusion matrix: ${whole(right)} of ${whole(total)} rows right`);
+  const cut = (label) => (label.length > 14 ? `${label.slice(0, 7)}…${label.slice(-6)}` : label);
+  svg.append(text(left, 13, named ? "said →" : "said →, in the order of the rows", { class: "strong" }), text(left - 8, top - 8, "true ↓", { class: "strong", "text-anchor": "end" }));
   counts.forEach((row, i) => {
     const all = Math.max(row.reduce((sum, count) => sum + count, 0), 1);
-    const y = top + i * size;
-    svg.append(text(left - 8, y + size / 2 + 4, cut(labels[i]), { "text-anchor": "end" }));
+    const y = top + i * tall;
+    svg.append(text(left - 8, y + tall / 2 + 4, cut(labels[i]), { "text-anchor": "end" }));
     const x = left + (i + 0.5) * size;
-    svg.append(text(x, top - 8, cut(labels[i]), slanted ? { transform: `rotate(-35 ${x} ${top - 8})` } : { "text-anchor": "middle" }));
+    if (named) svg.append(text(x, top - 8, cut(labels[i]), slanted ? { transform: `rotate(-35 ${x} ${top - 8})` } : { "text-anchor": "middle" }));
     row.forEach((count, j) => {
       const share = count / all, opacity = count ? 0.12 + 0.88 * (i === j ? share : Math.min(1, share * 4)) : 0.04;
-      svg.append(withTip(draw("rect", { class: `cell${i === j ? "" : " wrong"}`, x: left + j * size + 1, y: y + 1, width: Math.max(size - 2, 1), height: Math.max(size - 2, 1), rx: 3, "fill-opacity": opacity.toFixed(2) }),
+      svg.append(withTip(draw("rect", { class: `cell${i === j ? "" : " wrong"}`, x: left + j * size + 1, y: y + 1, width: Math.max(size - 2, 1), height: tall - 2, rx: 3, "fill-opacity": opacity.toFixed(2) }),
         `true ${labels[i]}, said ${labels[j]}\n${plural(count, "row")}, ${(100 * share).toFixed(1)} % of those`));
       if (count && size > 24) {
-        svg.append(text(left + (j + 0.5) * size, y + size / 2 + 4, whole(count), { class: `on-cell${i === j && share > 0.55 ? " on-dark" : ""}`, "text-anchor": "middle", "pointer-events": "none" }));
+        svg.append(text(left + (j + 0.5) * size, y + tall / 2 + 4, whole(count), { class: `on-cell${i === j && share > 0.55 ? " on-dark" : ""}`, "text-anchor": "middle" }));
       }
     });
   });
@@ -35,15 +36,20 @@ function confusion(host, { labels, counts }) {
 
 function scatter(host, { outputs }) {
   state.output = Math.min(state.output, outputs.length - 1);
-  const { name, true: real, said } = outputs[state.output];
   host.replaceChildren();
+  const figure = make("div", { class: "figure" });
   if (outputs.length > 1) {
     const choice = host.appendChild(make("select", { "aria-label": "Output" }, outputs.map((output, i) => make("option", { value: i }, output.name))));
     choice.value = state.output;
-    choice.addEventListener("change", () => { state.output = Number(choice.value); scatter(host, { outputs }); });
+    choice.addEventListener("change", () => { state.output = Number(choice.value); predictedAgainstTrue(figure, outputs[state.output]); });
   }
+  host.append(figure);
+  predictedAgainstTrue(figure, outputs[state.output]);
+}
+
+function predictedAgainstTrue(host, { name, true: real, said }) {
   const pairs = real.map((value, i) => [value, said[i]]).filter(([a, b]) => a !== null && b !== null);
-  const place = canvas(host.appendChild(make("div", { class: "figure" })), Math.min(420, Math.max(300, host.clientWidth * 0.8)), `Predicted against true ${name}, ${plural(pairs.length, "row")}`);
+  const place = canvas(host, Math.min(420, Math.max(300, host.clientWidth * 0.8)), `Predicted against true ${name}, ${plural(pairs.length, "row")}`);
   const [low, high] = span(pairs.flat()), room = (high - low) * 0.04 || 1;
   const range = { from: low - room, to: high + room };
   const { toX, toY } = axes(place, { ...range, name: `true ${name}` }, { ...range, name: `predicted ${name}` }, { left: 64, right: 16, top: 26, bottom: 40 });

@@ -16,7 +16,7 @@ function cutScene(picture) {
   const last = picture.layers.length - 1;
   const layers = picture.layers.map((layer, depth) => {
     const name = layerName(depth, last);
-    const isClose = layer.per > 1 || layer.width > 144; // no room for those that are not read
+    const isClose = layer.per > 1 || layer.width > facts.most_neurons; // no room for those that are not read
     const nodes = layer.size.map((size, i) => ({
       slot: isClose ? i : layer.index[i], size,
       words: nodeWords(layer, depth, last, i, last > 1 && depth > 0 && depth < last ? `strength ${short(size)}` : ""),
@@ -72,7 +72,7 @@ function grownScene(growth, stop) {
 }
 
 function endLayer(depth, last, width, names) {
-  const per = width > 144 ? Math.ceil(width / 72) : 1;
+  const per = width > facts.most_neurons ? Math.ceil(width / facts.groups) : 1;
   const slots = Math.ceil(width / per);
   const nodes = Array.from({ length: slots }, (_, i) => ({ slot: i, size: 1,
     words: `${layerName(depth, last)}: ${per > 1 ? plural(Math.min(per, width - i * per), "neuron") : names[i] ?? i}` }));
@@ -90,7 +90,7 @@ function architectureView(host) {
   const reach = Math.max(0, ...scene.bands.map((band) => band.target - band.source));
   const arcs = reach > 1 ? 26 + 22 * Math.min(reach, 4) : 16;
   const tall = Math.max(6, ...rows) * pitch;
-  const { svg } = canvas(host, arcs + tall + 62, architectureLabel(candidate, scene), "img");
+  const { svg } = canvas(host, arcs + tall + 62, architectureLabel(candidate, scene), "application");
   const middle = arcs + tall / 2;
   const columns = layers.map((layer, i) => ({ x: side + i * gap, half: (files[i] * pitch) / 2, top: middle - (rows[i] * pitch) / 2 }));
   const bandGroup = draw("g", {}), nodeGroup = draw("g", {});
@@ -179,8 +179,8 @@ function architectureWords() {
   const together = grouped.length
     ? ` Layers with too many neurons to tell apart are shown in groups, from the strongest: a dot stands for up to ${Math.max(...grouped.map((layer) => layer.per))} neurons.` : "";
   byId("architecture-note").textContent = (isCut()
-    ? "Neurons are sized by the weights that come in times those that go out, bands by the norm of their weights: blue from layer to layer, orange where they skip layers."
+    ? "What was cut has weights, no eigenvalues any more: neurons are sized by their strength, the norm of the weights that come in times that of those that go out, bands by the norm of theirs: blue from layer to layer, orange where they skip layers."
     : (facts.starts_awake ? "This search started awake, with every neuron recruited, and sent them to sleep. " : "It starts as a perceptron. ") +
       "Neurons are sized by their eigenvalue, bands by the eigenvalues of the layers at their ends. These are the neurons before the cut.") +
-    together + (stops.length ? "" : " How it grew was not recorded.");
+    together + (stops.length ? "" : facts.is_refitted ? " It was refitted, not grown." : " How it grew was not recorded.");
 }

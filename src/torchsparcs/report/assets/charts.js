@@ -2,6 +2,9 @@
 function lineChart(host, { height = 210, label, x, y, series, rules = [], marks = [] }) {
   const place = canvas(host, height, label);
   const { box, toX, toY } = axes(place, x, y);
+  const frame = draw("clipPath", { id: `${host.id}-frame` }, draw("rect", { x: box.left - 4, y: box.top - 4, width: box.right - box.left + 8, height: box.bottom - box.top + 4 }));
+  const inside = draw("g", { "clip-path": `url(#${host.id}-frame)` });
+  place.svg.append(frame, inside);
   for (const { at } of rules) {
     place.svg.append(draw("line", { class: "rule", x1: box.left, x2: box.right, y1: toY(at), y2: toY(at) }));
   }
@@ -12,8 +15,8 @@ function lineChart(host, { height = 210, label, x, y, series, rules = [], marks 
   }
   for (const { points, style, dots } of series) {
     const drawn = points.filter(([, value]) => value !== null).map(([px, py]) => [toX(px), toY(py)]);
-    if (drawn.length > 1) place.svg.append(draw("path", { class: `line ${style}`, d: pathOf(drawn) }));
-    if (dots || drawn.length === 1) for (const [cx, cy] of drawn) place.svg.append(draw("circle", { class: "dots", cx, cy, r: 3 }));
+    if (drawn.length > 1) inside.append(draw("path", { class: `line ${style}`, d: pathOf(drawn) }));
+    if (dots || drawn.length === 1) for (const [cx, cy] of drawn) inside.append(draw("circle", { class: "dots", cx, cy, r: 3 }));
   }
   for (const { at, words } of marks) {
     place.svg.append(withTip(draw("circle", { class: "bar", cx: toX(at[0]), cy: toY(at[1]), r: 5.5 }), words));
@@ -23,6 +26,8 @@ function lineChart(host, { height = 210, label, x, y, series, rules = [], marks 
 const span = (values) => [Math.min(...values), Math.max(...values)];
 const known = (values) => values.filter((value) => value !== null);
 
+const overTraining = ({ epochs }) => ({ from: epochs[0], to: epochs[epochs.length - 1], name: "epoch", counts: true });
+
 function lossView(host) {
   const growth = growthOf(chosen());
   const losses = growth ? known([...growth.loss, ...growth.validation_loss]) : [];
@@ -31,18 +36,18 @@ function lossView(host) {
   const curve = (values) => values.map((value, i) => [growth.epochs[i], value]);
   const names = growth.validation_loss.length ? ["training", "validation"] : ["", ""];
   lineChart(host, { label: `Loss over ${plural(growth.epochs.length, "epoch")}, from ${short(growth.loss[0])} to ${short(growth.loss[growth.loss.length - 1])}`,
-    x: { from: growth.epochs[0], to: growth.epochs[growth.epochs.length - 1], name: "epoch" },
+    x: overTraining(growth),
     y: { log, from: log ? low / 1.2 : low - (high - low) * 0.08, to: log ? high * 1.2 : high, name: "loss in training" },
     series: [{ points: curve(growth.loss), style: "blue", name: names[0] }, { points: curve(growth.validation_loss), style: "orange", name: names[1] }] });
 }
 
 function scoreView(host) {
   const growth = growthOf(chosen()), scores = growth ? known(growth.score) : [];
-  if (!scores.length) return host.replaceChildren();
+  if (!scores.length) return host.replaceChildren(); // a sentence below says where they are
   const [low, high] = span(scores);
   lineChart(host, { label: `${facts.measure} on validation data over training`,
-    x: { from: growth.epochs[0], to: growth.epochs[growth.epochs.length - 1], name: "epoch" },
-    y: { from: low, to: high, name: facts.measure },
+    x: overTraining(growth),
+    y: scoreAxis(low, high),
     series: [{ points: growth.score.map((value, i) => [growth.epochs[i], value]), style: "blue" }] });
 }
 
@@ -53,15 +58,16 @@ function recruitedView(host) {
   const most = Math.max(1, ...layers.flat());
   const styles = ["blue", "orange", "green"];
   lineChart(host, { label: `Recruited neurons over training; at the end ${layers.map((counts, i) => `${counts[counts.length - 1]} in hidden layer ${i + 1}`).join(", ")}`,
-    x: { from: growth.epochs[0], to: growth.epochs[growth.epochs.length - 1], name: "epoch" },
+    x: overTraining(growth),
     y: { from: 0, to: most * 1.12, name: "recruited neurons" },
     series: layers.map((counts, i) => ({ points: counts.map((count, e) => [growth.epochs[e], count]), style: styles[i % 3], name: `hidden ${i + 1}` })) });
 }
 
 function trainingWords() {
   const growth = growthOf(chosen());
+  const how = chosen().kept_linear ? "kept linear" : `trained with penalty weight ${short(chosen().penalty_weight)}`;
   byId("training-note").textContent = !growth ? ""
-    : `The network this candidate was cut from, trained with penalty weight ${short(chosen().penalty_weight)}.` +
+    : (facts.is_refitted ? "This candidate, fine-tuned from where the earlier search left it." : `The network this candidate was cut from, ${how}.`) +
       (known(growth.score).length ? "" : " Scores are taken after training, on rows that were kept aside: they are on the front.");
 }
 
@@ -100,21 +106,22 @@ function eigenvalueWords() {
 // Score against size while one member was cut down, the others faint.
 function pruningView(host) {
   const candidate = chosen(), own = facts.attempts.filter(([member]) => member === candidate.member);
-  if (!facts.attempts.length) return missing(host, "The sizes on the way down are not in this run: an older version wrote it.");
+  if (!facts.attempts.length) {
+    return missing(host, `The sizes on the way down are not in this run: ${facts.is_refitted ? "the networks were refitted as they are" : "an older version wrote it"}.`);
+  }
   const members = [...new Set(facts.attempts.map(([member]) => member))];
   const curve = (member) => facts.attempts.filter(([each]) => each === member).sort((a, b) => a[2] - b[2] || b[1] - a[1]).map(([, , size, score]) => [size, score]);
   const sizes = facts.attempts.map(([, , size]) => size);
-  const fronts = facts.candidates.map((found) => found.score);
+  const fronts = known(facts.candidates.map((found) => found.score));
   const y = scoreAxis(...span([...fronts, facts.tolerance]));
-  const clip = (points) => points.filter(([, score]) => score >= y.from);
   lineChart(host, { height: 320,
     label: `${facts.measure} of the network as it was cut, at ${own.length} sizes; the line is ${facts.tolerance_words}`,
     x: { log: true, from: Math.min(...sizes) / 1.15, to: Math.max(...sizes) * 1.15, name: "parameters left", words: whole },
     y,
-    series: [...members.filter((member) => member !== candidate.member).map((member) => ({ points: clip(curve(member)), style: "faint" })),
-      { points: clip(curve(candidate.member)), style: "blue", dots: true }],
+    series: [...members.filter((member) => member !== candidate.member).map((member) => ({ points: curve(member), style: "faint" })),
+      { points: curve(candidate.member), style: "blue", dots: true }],
     rules: [{ at: facts.tolerance, words: facts.tolerance_words }],
-    marks: [{ at: [candidate.parameters, candidate.score], words: `${plural(candidate.parameters, "parameter")}, ${candidate.score_words}` }] });
+    marks: [candidate].filter(isJudged).map(({ parameters, score, score_words }) => ({ at: [parameters, score], words: `${plural(parameters, "parameter")}, ${score_words}` })) });
 }
 
 function pruningWords() {

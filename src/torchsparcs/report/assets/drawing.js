@@ -58,31 +58,29 @@ function scoreAxis(low, high) {
   if (!(high < 0.99999) || (1 - low) / (1 - high) < 4) return { ...axis, from: low - room, to: high + room };
   const from = 1 - (1 - low) * 1.15, to = 1 - (1 - high) / 1.15;
   const some = STRETCHED_TICKS.filter((tick) => tick >= from && tick <= to);
-  return { ...axis, stretched: true, from, to, ticks: some.length > 3 ? some : linearTicks(from, to, 5) };
+  return { ...axis, stretched: true, from, to, ticks: some.length > 3 ? some : linearTicks(from, to, 4) };
 }
 
-function linearTicks(from, to, most) {
-  const raw = (to - from || 1) / most;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= raw * 0.999);
-  const ticks = [];
-  for (let n = Math.ceil(from / step - 1e-9); n * step <= to + step * 1e-9; n++) {
-    ticks.push(Number((n * step).toPrecision(10)));
-  }
-  return ticks;
-}
-
-function logTicks(from, to) {
-  const decades = Math.log10(to / from);
-  const factors = decades < 1.6 ? [1, 2, 5] : decades < 2.6 ? [1, 3] : [1];
-  const ticks = [];
-  for (let power = Math.floor(Math.log10(from)); power <= Math.ceil(Math.log10(to)); power++) {
-    for (const factor of factors) {
-      const value = factor * 10 ** power;
-      if (value >= from * 0.999 && value <= to * 1.001) ticks.push(Number(value.toPrecision(6)));
+// The roundest numbers between from and to, at least so many.
+function linearTicks(from, to, fewest) {
+  const range = to - from || 1;
+  for (let power = 10 ** Math.ceil(Math.log10(range)); ; power /= 10) {
+    for (const step of [power, power / 2, power / 4, power / 5]) {
+      const first = Math.ceil(from / step - 1e-9), last = Math.floor(to / step + 1e-9);
+      if (last - first + 1 < fewest) continue;
+      return Array.from({ length: last - first + 1 }, (_, n) => Number(((first + n) * step).toPrecision(10)));
     }
   }
-  return ticks;
+}
+
+function logTicks(from, to, fewest) {
+  const powers = Array.from({ length: 64 }, (_, n) => 10 ** (n - 32));
+  for (const factors of [[1], [1, 3], [1, 2, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9]]) {
+    const ticks = powers.flatMap((power) => factors.map((factor) => Number((factor * power).toPrecision(6))));
+    const inside = ticks.filter((tick) => tick >= from * 0.999 && tick <= to * 1.001);
+    if (inside.length >= fewest) return inside;
+  }
+  return linearTicks(from, to, fewest);
 }
 
 // Axes of a plot: where x and y go, with grid lines, ticks and names.
@@ -92,17 +90,21 @@ function axes({ svg, width, height }, x, y, margin = { left: 52, right: 16, top:
   const scaleOf = (axis) => (axis.log ? logarithmic : axis.stretched ? stretched : linear);
   const toX = scaleOf(x)(x.from, x.to, box.left, box.right);
   const toY = scaleOf(y)(y.from, y.to, box.bottom, box.top);
-  const across = Math.max(3, Math.floor((box.right - box.left) / 80));
-  const xTicks = x.ticks || (x.log ? logTicks(x.from, x.to) : linearTicks(x.from, x.to, across));
-  const yTicks = y.ticks || (y.log ? logTicks(y.from, y.to) :
-    linearTicks(y.from, y.to, Math.max(3, Math.floor((box.bottom - box.top) / 45))));
+  const ticksOf = (axis, room) => axis.ticks || (axis.log ? logTicks : linearTicks)(axis.from, axis.to, room);
+  const xTicks = ticksOf(x, Math.max(4, Math.floor((box.right - box.left) / 160))).filter((tick) => !x.counts || Number.isInteger(tick));
+  const yTicks = ticksOf(y, Math.max(3, Math.floor((box.bottom - box.top) / 80)));
+  const taken = []; // by the words of the other ticks, powers of ten first
+  const roundest = (tick) => (Number.isInteger(Math.log10(Math.abs(tick) || 1)) ? 0 : 1);
   for (const tick of yTicks) {
     svg.append(draw("line", { class: "grid", x1: box.left, x2: box.right, y1: toY(tick), y2: toY(tick) }),
       text(box.left - 8, toY(tick) + 4, (y.words || short)(tick), { "text-anchor": "end" }));
   }
-  for (const tick of xTicks) {
-    svg.append(draw("line", { class: "axis", x1: toX(tick), x2: toX(tick), y1: box.bottom, y2: box.bottom + 4 }),
-      text(toX(tick), box.bottom + 18, (x.words || short)(tick), { "text-anchor": "middle" }));
+  for (const tick of xTicks.sort((a, b) => roundest(a) - roundest(b) || a - b)) {
+    const words = (x.words || short)(tick), half = words.length * 3.6 + 3;
+    svg.append(draw("line", { class: "axis", x1: toX(tick), x2: toX(tick), y1: box.bottom, y2: box.bottom + 4 }));
+    if (taken.some(([at, room]) => Math.abs(at - toX(tick)) < room + half)) continue;
+    taken.push([toX(tick), half]);
+    svg.append(text(toX(tick), box.bottom + 18, words, { "text-anchor": "middle" }));
   }
   svg.append(draw("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
     text(box.right, box.bottom + 35, x.name, { "text-anchor": "end" }),

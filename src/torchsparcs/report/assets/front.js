@@ -1,26 +1,28 @@
 // Score against parameters: the candidates as radio buttons, all other attempts behind them.
-const MARKS = { smallest: "smallest", best: "best", linear: "linear" };
+const REACH = 20; // pixels from a point to where a click still means it
+const isJudged = (found) => found.score !== null;
 
 function frontView(host) {
-  const candidates = facts.candidates;
+  const candidates = facts.candidates, judged = candidates.filter(isJudged);
   const narrow = host.clientWidth < 560;
-  const place = canvas(host, narrow ? 340 : 430, "", "group");
+  const place = canvas(host, narrow ? 340 : 430, `${facts.measure} against parameters, ${plural(judged.length, "candidate")}`, "group");
   const sizes = candidates.map((found) => found.parameters);
-  const scores = candidates.flatMap((found) => [found.score - found.error, found.score + found.error]);
+  const scores = judged.flatMap((found) => [found.score - found.error, found.score + found.error]);
   const x = { log: true, from: Math.min(...sizes) / 1.3, to: Math.max(...sizes, state.budget || 0) * 1.3,
     name: "parameters", words: whole };
   const y = scoreAxis(Math.min(...scores), Math.max(...scores, facts.tolerance));
   const { box, toX, toY } = axes(place, x, y);
   const { svg } = place;
-  host.dataset.stretched = y.stretched ? "yes" : "";
   const inside = facts.attempts.filter(([, , size, score]) =>
     score >= y.from && score <= y.to && size >= x.from && size <= x.to);
+  host.dataset.stretched = y.stretched ? "yes" : "";
+  host.dataset.inside = inside.length;
   for (const [, , size, score] of inside) {
     svg.append(draw("circle", { class: "attempt", cx: toX(size), cy: toY(score), r: 2.6 }));
   }
   svg.append(draw("line", { class: "rule", x1: box.left, x2: box.right, y1: toY(facts.tolerance), y2: toY(facts.tolerance) }));
   const stairs = [];
-  for (const found of candidates.filter((each) => each.pick !== "linear")) {
+  for (const found of judged.filter((each) => each.pick !== "linear")) {
     if (stairs.length) stairs.push([toX(found.parameters), stairs[stairs.length - 1][1]]);
     stairs.push([toX(found.parameters), toY(found.score)]);
   }
@@ -30,9 +32,40 @@ function frontView(host) {
     svg.append(draw("path", { class: "line green", d: `M${at} ${box.top}V${box.bottom}`, "stroke-dasharray": "2 4" }));
   }
   const group = draw("g", { role: "radiogroup", "aria-label": `Candidates, ${facts.measure} against parameters` });
-  candidates.forEach((found, index) => group.append(frontPoint(found, index, toX(found.parameters), toY(found.score), toY)));
+  const points = judged.map((found) => frontPoint(found, candidates.indexOf(found), toX(found.parameters), toY(found.score), toY));
+  group.append(...points.map(({ point }) => point));
   svg.append(group, ...frontMarks(toX, toY, box));
+  pointAtTheNearest(svg, place.width, points);
   markChosenPoint();
+}
+
+// Points may cover each other: the pointer means the nearest; of those at one place the next.
+function pointAtTheNearest(svg, width, points) {
+  const nearest = (event) => {
+    const box = svg.getBoundingClientRect(), scale = width / box.width;
+    const [x, y] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+    const far = (one) => Math.hypot(one.x - x, one.y - y);
+    const best = points.reduce((one, other) => (far(other) < far(one) ? other : one));
+    return far(best) <= REACH ? best : null;
+  };
+  svg.addEventListener("click", (event) => {
+    const best = nearest(event);
+    if (!best) return;
+    const there = points.filter((one) => Math.hypot(one.x - best.x, one.y - best.y) < 1.5);
+    const place = there.findIndex(({ index }) => index === state.candidate);
+    select((place < 0 ? best : there[(place + 1) % there.length]).index);
+  });
+  const leave = () => { svg.querySelector(".near")?.classList.remove("near"); hideTip(); };
+  svg.addEventListener("pointermove", (event) => {
+    const best = nearest(event);
+    if (best && best.point.classList.contains("near")) return;
+    leave();
+    svg.classList.toggle("ready", best !== null);
+    if (!best) return;
+    best.point.classList.add("near");
+    showTip(best.point.lastChild, best.words);
+  });
+  svg.addEventListener("pointerleave", leave);
 }
 
 function frontPoint(found, index, x, y, toY) {
@@ -41,33 +74,33 @@ function frontPoint(found, index, x, y, toY) {
     class: `point${found.rules.includes("linear") ? " linear" : ""}`, role: "radio", "data-index": index,
     "aria-label": [words.replace("\n", ", "), ...found.rules].join(", "),
   }, [
-    draw("line", { class: "error", x1: x, x2: x, y1: toY(found.score - found.error), y2: toY(found.score + found.error) }),
+    ...(found.error === null ? [] : [draw("line", { class: "error", x1: x, x2: x, y1: toY(found.score - found.error), y2: toY(found.score + found.error) })]),
     draw("circle", { class: "halo", cx: x, cy: y, r: 13 }),
     draw("circle", { class: "dot", cx: x, cy: y, r: 5 }),
   ]);
-  point.addEventListener("click", () => select(index));
   point.addEventListener("keydown", (event) => {
+    const all = [...point.parentNode.children], here = all.indexOf(point);
     const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
-    const goal = { Home: 0, End: facts.candidates.length - 1 }[event.key] ?? index + (step || 0);
-    if (event.key !== " " && event.key !== "Enter" && goal === index) return;
+    const goal = { Home: 0, End: all.length - 1, " ": here, Enter: here }[event.key] ?? here + step;
+    if (Number.isNaN(goal)) return;
     event.preventDefault();
-    select(Math.min(Math.max(goal, 0), facts.candidates.length - 1));
-    byId("front-figure").querySelector('[aria-checked="true"]').focus();
+    const next = all[Math.min(Math.max(goal, 0), all.length - 1)];
+    select(Number(next.dataset.index));
+    next.focus();
   });
   point.addEventListener("focus", () => point.matches(":focus-visible") && showTip(point, words));
   point.addEventListener("blur", hideTip);
-  return withTip(point, words);
+  return { point, index, x, y, words };
 }
 
 // The names of the rules beside their picks, apart from each other.
 function frontMarks(toX, toY, box) {
   const marks = [];
-  const taken = facts.candidates.map((found) => [toX(found.parameters) - 4, toX(found.parameters) + 4, toY(found.score) + 4]);
+  const taken = facts.candidates.filter(isJudged).map((found) => [toX(found.parameters) - 4, toX(found.parameters) + 4, toY(found.score) + 4]);
   const within = budgetPick();
   facts.candidates.forEach((found, index) => {
-    const names = found.rules.map((rule) => MARKS[rule]);
-    if (index === within) names.push("within budget");
-    if (!names.length) return;
+    const names = [...found.rules, ...(index === within ? ["within budget"] : [])];
+    if (!names.length || !isJudged(found)) return;
     const x = toX(found.parameters), words = names.join(" · ");
     const over = toY(found.score) - 16, under = toY(found.score) + 26;
     const wide = words.length * 6.6;
@@ -92,23 +125,26 @@ function budgetPick() {
 }
 
 function markChosenPoint() {
-  for (const point of document.querySelectorAll("#front-figure .point")) {
-    const is = Number(point.dataset.index) === state.candidate;
-    point.setAttribute("aria-checked", is);
-    point.setAttribute("tabindex", is ? 0 : -1);
+  const points = [...document.querySelectorAll("#front-figure .point")];
+  const is = (point) => Number(point.dataset.index) === state.candidate;
+  const reachable = points.find(is) || points[0]; // by the tab key
+  for (const point of points) {
+    point.setAttribute("aria-checked", is(point));
+    point.setAttribute("tabindex", point === reachable ? 0 : -1);
   }
 }
 
 function frontWords() {
-  const shown = facts.candidates.length;
-  const hidden = facts.attempts.length;
+  const tried = facts.attempts.length, inside = Number(byId("front-figure").dataset.inside);
+  const some = inside < tried ? `${whole(inside)} of the ${whole(tried)}` : `all ${whole(tried)}`;
   byId("front-note").textContent =
-    `Each circle is a network with a better score than all smaller ones, judged on ${facts.judged_by}. ` +
-    (hidden ? `Grey dots are all ${whole(hidden)} networks that were judged on the way. ` : "") +
+    `Each circle on the line is a network with a better score than all smaller ones, judged on ${facts.judged_by}. ` +
+    (tried ? `Grey dots are ${some} networks that were judged on the way${inside < tried ? "; the others lie outside" : ""}. ` : "") +
     (byId("front-figure").dataset.stretched ? "The axis stretches towards the top, where they are close to each other. " : "") +
     "Click one, or go along them with the arrow keys: everything below follows.";
   byId("front-legend").replaceChildren(
-    sample(draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 }), plural(shown, "candidate")),
+    sample(draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 }), plural(facts.candidates.length, "candidate")),
+    sample(draw("g", { class: "point linear" }, draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 })), "linear model"),
     sample(draw("line", { class: "rule", x1: 0, x2: 18, y1: 7, y2: 7 }), facts.tolerance_words),
   );
   const index = budgetPick();

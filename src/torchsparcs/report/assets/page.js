@@ -13,7 +13,10 @@ const FIGURES = [
 function show(...changes) {
   hideTip();
   for (const [id, view, depends] of FIGURES) {
-    if (depends.some((each) => changes.includes(each))) view(byId(id));
+    if (!depends.some((each) => changes.includes(each))) continue;
+    const host = byId(id), hadFocus = host.contains(document.activeElement);
+    view(host);
+    if (hadFocus) host.querySelector('select, [tabindex="0"]')?.focus({ preventScroll: true });
   }
   markChosenPoint();
   for (const words of [frontWords, architectureWords, trainingWords, eigenvalueWords, pruningWords, answersWords, switcherWords]) words();
@@ -21,7 +24,7 @@ function show(...changes) {
 
 function select(index) {
   stopGrowing();
-  if (state.candidate === index) return;
+  if (state.candidate === index || !facts.candidates[index]) return;
   state.candidate = index;
   state.stop = Infinity;
   show("candidate");
@@ -30,8 +33,8 @@ function select(index) {
 function switcherWords() {
   const candidate = chosen();
   byId("chosen").value = state.candidate;
-  byId("previous").disabled = state.candidate === 0;
-  byId("next").disabled = state.candidate === facts.candidates.length - 1;
+  byId("previous").setAttribute("aria-disabled", state.candidate === 0); // they keep the focus
+  byId("next").setAttribute("aria-disabled", state.candidate === facts.candidates.length - 1);
   for (const row of byId("candidates").querySelectorAll("tbody tr")) row.classList.toggle("chosen", Number(row.dataset.index) === state.candidate);
   for (const row of byId("columns").querySelectorAll("tbody tr")) markRead(row);
   const rule = candidate.rules.find((each) => each !== "linear");
@@ -40,6 +43,7 @@ function switcherWords() {
   byId("snippet").textContent = [
     "from torchsparcs import load_result", "",
     `result = load_result(${JSON.stringify(folder)})`,
+    "table = ...  # a data frame with the same columns",
     `answers = result.predict(table, pick=${pick})`,
     `network = result.pick(${pick}).network`,
     `module = result.deployed(${pick})  # an nn.Module`,
@@ -56,7 +60,7 @@ function stopGrowing() {
 function grow() {
   if (growing) return stopGrowing();
   const last = stopsOf(chosen()).length;
-  state.stop = 0;
+  if (state.stop >= last) state.stop = 0; // else from where it was stopped
   show("stop");
   byId("play").textContent = "Pause";
   growing = setInterval(() => {
@@ -72,7 +76,7 @@ function comparisonTable() {
     make("th", { scope: "col", class: i > 0 && i < 4 ? "number" : "" }, words));
   const rows = facts.comparison.map((row, i) => make("tr", i ? {} : { class: "first" }, [
     make("th", { scope: "row" }, row.name),
-    ...[whole(row.parameters), whole(row.macs), row.score].map((words) => make("td", { class: "number" }, words)),
+    ...[whole(row.parameters), row.macs === null ? "–" : whole(row.macs), row.score].map((words) => make("td", { class: "number" }, words)),
     make("td", { class: "layers", title: row.architecture }, make("div", {}, row.architecture)),
   ]));
   byId("comparison").append(make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows));
