@@ -19,7 +19,7 @@ from torchsparcs import spectral
 from torchsparcs.config import TrainConfig
 from torchsparcs.data import Pair
 from torchsparcs.experiments.experiment import Claim, Experiment
-from torchsparcs.experiments.recipes import paper_config
+from torchsparcs.experiments.recipes import hyperparameter_table, paper_config
 from torchsparcs.experiments.vision import ConvMembers, linear_head, mlp_head, spectral_head
 from torchsparcs.experiments.work import Content, Work, read_json, write_json
 from torchsparcs.experiments.writing import markdown_table
@@ -394,35 +394,18 @@ def _percent(values: Any) -> str:
 
 
 def _hyperparameters(configs: Content, setting: Content) -> str:
-    names = {
-        "lr": ("learning rate", "1e-3"),
-        "batch_size": ("batch size", 128),
-        "epochs": ("epochs", 300),
-        "schedule": ("schedule", "not said"),
-        "eigenvalue_lr_scale": ("eigenvalues learn faster by", "not said"),
-        "transfer_weight_decay": ("decay of the transfers", "not said"),
-        "penalty": ("penalty", "L1"),
-        "penalty_weight": ("its weight", "1e-4"),
-        "proximal": ("proximal step", "not said"),
-    }
-    rows = [
-        [name, paper, *(configs[key][field] for key in RECIPES)]
-        for field, (name, paper) in names.items()
+    rates = [
+        ", ".join(f"{rate:g} ({name})" for name, rate in recipe.dropout.items()) or "0"
+        for recipe in RECIPES.values()
     ]
-    rows += [
+    return hyperparameter_table(
+        {"lr": "1e-3", "batch_size": 128, "epochs": 300, "penalty": "L1", "penalty_weight": "1e-4"},
+        {recipe.name: configs[key] for key, recipe in RECIPES.items()},
         [
-            "dropout of the features",
-            "not said",
-            *(
-                ", ".join(f"{rate:g} ({name})" for name, rate in recipe.dropout.items()) or "0"
-                for recipe in RECIPES.values()
-            ),
+            ["dropout of the features", "not said", *rates],
+            ["hidden neurons, at most", 526, *[setting["hidden"]] * 2],
+            ["models", 100, *[setting["seeds"]] * 2],
         ],
-        ["hidden neurons, at most", 526, *[setting["hidden"]] * 2],
-        ["models", 100, *[setting["seeds"]] * 2],
-    ]
-    return markdown_table(
-        ["hyperparameter", "the paper", *(recipe.name for recipe in RECIPES.values())], rows
     )
 
 

@@ -17,7 +17,7 @@ from torchsparcs.config import TrainConfig
 from torchsparcs.data import Pair
 from torchsparcs.experiments.eigenvalue_pruning import curve_of_eigenvalues, keeping_eigenvalues
 from torchsparcs.experiments.experiment import Claim, Experiment
-from torchsparcs.experiments.recipes import paper_config
+from torchsparcs.experiments.recipes import hyperparameter_table, paper_config
 from torchsparcs.experiments.work import Content, Work
 from torchsparcs.experiments.writing import markdown_table, spread
 from torchsparcs.extraction import extract
@@ -293,24 +293,16 @@ def tell(content: Content) -> dict[str, Any]:
         ],
         rows,
     )
-    names = {
-        "lr": ("learning rate", "1e-3"),
-        "batch_size": ("batch size", 1024),
-        "epochs": ("epochs", 180),
-        "schedule": ("schedule", "not said"),
-        "eigenvalue_lr_scale": ("eigenvalues learn faster by", "not said"),
-        "transfer_weight_decay": ("decay of the transfers", "not said"),
-        "penalty": ("penalty", "L2"),
-        "penalty_weight": ("its weight", "3e-3"),
-        "proximal": ("proximal step", "not said"),
-    }
-    hyperparameters = markdown_table(
-        ["hyperparameter", "the paper", *(recipe.name for recipe in RECIPES.values())],
+    hyperparameters = hyperparameter_table(
+        {
+            "lr": "1e-3",
+            "batch_size": 1024,
+            "epochs": 180,
+            "penalty": "L2",
+            "penalty_weight": "3e-3",
+        },
+        {recipe.name: results["configs"][key] for key, recipe in RECIPES.items()},
         [
-            [name, paper, *(results["configs"][key][field] for key in RECIPES)]
-            for field, (name, paper) in names.items()
-        ]
-        + [
             ["targets", "not said", "as they are", "scaled to variance 1"],
             ["bias", "not said", "no", "no"],
             ["hidden neurons, at most", "200, 200", *[", ".join(map(str, setting["hidden"]))] * 2],
