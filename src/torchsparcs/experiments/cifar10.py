@@ -7,9 +7,8 @@ images are looked at after every epoch, as in the paper, and decide nothing.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,87 +17,28 @@ from torch import Tensor, nn
 from torchsparcs import spectral
 from torchsparcs.config import TrainConfig
 from torchsparcs.data import Pair
+from torchsparcs.experiments.cifar10_page import draw, final, tell
 from torchsparcs.experiments.experiment import Claim, Experiment
-from torchsparcs.experiments.recipes import hyperparameter_table, paper_config
-from torchsparcs.experiments.vision import ConvMembers, linear_head, mlp_head, spectral_head
+from torchsparcs.experiments.heads import (
+    HEADS,
+    QUICK,
+    RECIPES,
+    Recipe,
+    Setting,
+    common_options,
+)
+from torchsparcs.experiments.recipes import paper_config
+from torchsparcs.experiments.vision import ConvMembers
 from torchsparcs.experiments.work import Content, Work, read_json, write_json
-from torchsparcs.experiments.writing import markdown_table
 from torchsparcs.extraction import extract
 from torchsparcs.history import History
 from torchsparcs.images import load_images
 from torchsparcs.population import Population
-from torchsparcs.report import prints
 from torchsparcs.tasks import evaluation_mode
 from torchsparcs.training import train
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-TASK = "multiclass"
-PAPER_LINEAR, PAPER_SPECTRAL = 0.682, 0.739
+PAPER_LINEAR = 0.682
 BATCH = 2000  # test images that are looked at together
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The paper's protocol, with as many seeds as models trained side by side."""
-
-    data: str = "cifar10"
-    train_rows: int = 50_000
-    test_rows: int = 10_000
-    seeds: int = 5
-    hidden: int = 526
-    channels: tuple[int, int] = (8, 16)
-    batch_size: int = 128
-    epochs: int = 300
-    own_epochs: int = 100
-    timed_epochs: int = 5
-
-
-QUICK = Setting(train_rows=3000, test_rows=1000, seeds=2, epochs=20, own_epochs=10, timed_epochs=1)
-
-
-class Head(NamedTuple):
-    """What stands on the features, and how it is drawn."""
-
-    name: str
-    colour: str
-    build: Callable[[int, int], Callable[[int, int], nn.Module]]  # of hidden neurons and classes
-
-
-class Recipe(NamedTuple):
-    """How the whole model is trained, and how much of the features is dropped meanwhile."""
-
-    name: str
-    config: Callable[[Setting], TrainConfig]
-    dropout: dict[str, float]
-
-
-HEADS = {
-    "linear": Head("linear head", prints.BLUE, lambda hidden, classes: linear_head(classes)),
-    "mlp": Head("plain MLP head", prints.GREY, mlp_head),
-    "spectral": Head("spectral head", prints.GREEN, spectral_head),
-}
-RECIPES = {
-    "paper": Recipe(
-        "the paper's recipe",
-        lambda setting: paper_config(
-            epochs=setting.epochs, penalty="l1", penalty_weight=1e-4, **_common(setting)
-        ),
-        {},
-    ),
-    "own": Recipe(
-        "our recipe",
-        lambda setting: TrainConfig(
-            epochs=setting.own_epochs, lr=3e-3, penalty_weight=3e-5, **_common(setting)
-        ),
-        {"linear": 0.4, "mlp": 0.6, "spectral": 0.2},  # each its best in the sweep
-    ),
-}
-
-
-def _common(setting: Setting) -> dict[str, Any]:
-    return {"task": TASK, "batch_size": setting.batch_size}
 
 
 def run(setting: Setting, work: Work) -> Content:
@@ -222,7 +162,7 @@ def _resources(name: str, setting: Setting, work: Work, training: Pair) -> Conte
     """One model alone: seconds for an epoch, after one that warms up, and the peak of memory."""
     model = _model(name, 1, setting, training, 0.0)
     options = {"compile": work.on_gpu, "capture": work.on_gpu}
-    config = paper_config(epochs=setting.timed_epochs + 1, **_common(setting), **options)
+    config = paper_config(epochs=setting.timed_epochs + 1, **common_options(setting), **options)
     before = torch.cuda.memory_allocated() if work.on_gpu else 0
     if work.on_gpu:
         torch.cuda.reset_peak_memory_stats()
@@ -237,11 +177,6 @@ def _resources(name: str, setting: Setting, work: Work, training: Pair) -> Conte
 
 
 # --- what was to be seen --------------------------------------------------------------------------
-
-
-def final(run: Content, key: str = "accuracy") -> np.ndarray:
-    """The accuracy of each seed after the last epoch."""
-    return np.array(run[key][-1])
 
 
 def claims(content: Content) -> list[Claim]:
@@ -291,122 +226,6 @@ def claims(content: Content) -> list[Claim]:
             Claim("memory within 1.3 times", f"{memory:.2f} times", memory <= 1.3),
         ]
     return found
-
-
-# --- figures --------------------------------------------------------------------------------------
-
-
-def draw(content: Content) -> "dict[str, Figure]":
-    runs = content["results"]["runs"]
-    return {"accuracy": _draw_accuracy(runs), "eigenvalues": _draw_eigenvalues(runs)}
-
-
-def _draw_accuracy(runs: Content) -> "Figure":
-    """Test accuracy against epochs, mean and standard deviation over the seeds."""
-    figure = prints.new_figure(10, 4)
-    panels: Any = figure.subplots(1, len(RECIPES), sharey=True)
-    for axes, (key, recipe) in zip(panels, RECIPES.items(), strict=True):
-        own = runs[key]
-        lines = [(head.name, own[name]["accuracy"], head.colour) for name, head in HEADS.items()]
-        lines.append(("spectral, hidden removed", own["spectral"]["removed"], prints.RED))
-        for label, values, colour in lines:
-            accuracy = 100 * np.array(values)
-            epochs = np.arange(1, len(accuracy) + 1)
-            mean, std = accuracy.mean(axis=1), accuracy.std(axis=1)
-            axes.plot(epochs, mean, color=colour, label=label, linewidth=1.2)
-            axes.fill_between(epochs, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0)
-        axes.set(title=recipe.name, xlabel="epoch")
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("test accuracy, %")
-    panels[0].legend(frameon=False, fontsize=8)
-    return figure
-
-
-def _draw_eigenvalues(runs: Content) -> "Figure":
-    """Of the first seed."""
-    figure = prints.new_figure(8, 5)
-    panels: Any = figure.subplots(len(RECIPES), 2)
-    for line, (key, recipe) in zip(panels, RECIPES.items(), strict=True):
-        for axes, layer in zip(line, ("hidden", "output"), strict=True):
-            values = runs[key]["spectral"][f"{layer}_eigenvalues"]
-            prints.draw_histogram(axes, values, colour=HEADS["spectral"].colour)
-            axes.set_title(f"{recipe.name}: {layer} layer", fontsize=9)
-    return figure
-
-
-# --- the page -------------------------------------------------------------------------------------
-
-
-def tell(content: Content) -> dict[str, Any]:
-    results, setting = content["results"], content["setting"]
-    rows = []
-    for key, recipe in RECIPES.items():
-        for name, head in HEADS.items():
-            run = results["runs"][key][name]
-            sizes = run.get("recruited")
-            rows.append(
-                [
-                    recipe.name,
-                    head.name,
-                    _percent(final(run)),
-                    "" if sizes is None else f"{min(sizes)} to {max(sizes)}",
-                    "" if sizes is None else f"{np.mean(run['compact_parameters']):,.0f}",
-                    "" if sizes is None else _percent(run["compact_accuracy"]),
-                    "" if sizes is None else _percent(final(run, "removed")),
-                ]
-            )
-    numbers = markdown_table(
-        [
-            "",
-            "head",
-            "test accuracy, %",
-            "recruited",
-            "parameters, cut",
-            "accuracy, cut",
-            "accuracy, hidden removed",
-        ],
-        rows,
-    )
-    used = [
-        [
-            HEADS[name].name,
-            f"{found['parameters']:,}",
-            f"{300 * found['epoch_seconds']:.1f}",
-            f"{found['peak_bytes'] / 1e6:.1f}" if "peak_bytes" in found else "not measured",
-        ]
-        for name, found in results["resources"].items()
-    ]
-    return {
-        "hidden": setting["hidden"],
-        "seeds": setting["seeds"],
-        "timed": setting["timed_epochs"],
-        "numbers": numbers,
-        "resources": markdown_table(
-            ["one model alone", "parameters", "300 epochs, s", "peak memory, MB"], used
-        ),
-        "hyperparameters": _hyperparameters(results["configs"], setting),
-    }
-
-
-def _percent(values: Any) -> str:
-    share = 100 * np.array(values)
-    return f"{share.mean():.2f} ± {share.std():.2f}"
-
-
-def _hyperparameters(configs: Content, setting: Content) -> str:
-    rates = [
-        ", ".join(f"{rate:g} ({name})" for name, rate in recipe.dropout.items()) or "0"
-        for recipe in RECIPES.values()
-    ]
-    return hyperparameter_table(
-        {"lr": "1e-3", "batch_size": 128, "epochs": 300, "penalty": "L1", "penalty_weight": "1e-4"},
-        {recipe.name: configs[key] for key, recipe in RECIPES.items()},
-        [
-            ["dropout of the features", "not said", *rates],
-            ["hidden neurons, at most", 526, *[setting["hidden"]] * 2],
-            ["models", 100, *[setting["seeds"]] * 2],
-        ],
-    )
 
 
 CIFAR10 = Experiment(
