@@ -49,8 +49,9 @@ def _start_as_perceptron_(network: SpectralNetwork, stack: Stack, name: str) -> 
                 f"Expected hidden widths of at least {rank + constant}, to keep the weights of "
                 f"{name!r}. Got {list(network.widths[1:-1])}."
             )
-        drawn = torch.randn(width, rank, dtype=torch.float64)
-        bases.append(torch.linalg.qr(drawn - drawn.mean(dim=0) if constant else drawn)[0])
+        drawn = torch.randn(width, rank + constant, dtype=torch.float64)
+        drawn[:, :constant] = 1
+        bases.append(torch.linalg.qr(drawn)[0][:, constant:])
     depth = len(network.transfers)
     root = s[:rank] ** (1 / depth)
     for (source, basis), transfer in zip(pairwise(bases), network.transfers, strict=False):
