@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from torchsparcs import History, SpectralNetwork, TrainConfig, parameter_groups, train
+from torchsparcs.checkpoints import load_checkpoint
 from torchsparcs.training import NonFiniteLossError
 
 
@@ -283,7 +284,7 @@ class TestFaults:
         config = TrainConfig(task=poisoned, epochs=3, batch_size=100)
         with pytest.raises(NonFiniteLossError, match=r"nan in epoch 2, step 3.*last good one"):
             quiet(net, (x, y), config, checkpoint=path)
-        state = torch.load(path, weights_only=True)
+        state = load_checkpoint(path)
         assert state["position"] == (1, 0)
         assert all(torch.isfinite(p).all() for p in state["module"].values())
 
@@ -411,7 +412,7 @@ class TestFaults:
         path = tmp_path / "run.pt"
         with pytest.raises(NonFiniteLossError, match="last good one"):
             quiet(network(), (x, y), TrainConfig(epochs=2, lr=1e30), checkpoint=path)
-        assert torch.load(path, weights_only=True)["position"] == (0, 0)
+        assert load_checkpoint(path)["position"] == (0, 0)
 
     def test_numpy_arrays_and_other_number_types_are_taken(self):
         x, y = kink()

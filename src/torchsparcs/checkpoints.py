@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import torch
+from torchsparcs.packing import packed, unpacked
 
-CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION = 2  # 1 was a pickle
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
@@ -24,25 +24,25 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        error.filename = str(path)  # a full disk does not say what did not fit
+        raise
     finally:
         partial.unlink(missing_ok=True)
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    versioned = {"version": CHECKPOINT_VERSION, **state}
-    write_atomically(path, lambda file: torch.save(versioned, file))
+    content = packed({"version": CHECKPOINT_VERSION, **state})
+    write_atomically(path, lambda file: file.write(content))
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read without running any pickled code; anything but a whole checkpoint is a ValueError."""
+    """The state that was saved; anything but a whole checkpoint is a ValueError."""
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        state = unpacked(path.read_bytes())
+    except ValueError as error:
         raise ValueError(
-            f"Expected a torchsparcs checkpoint. {path} cannot be read: {reason}"
+            f"Expected a torchsparcs checkpoint. {path} cannot be read: {error}"
         ) from error
     version = state.get("version") if isinstance(state, dict) else None
     if version != CHECKPOINT_VERSION:

@@ -1,4 +1,4 @@
-"""A population that does not fit into memory, trained part by part.
+"""Parts of a population, trained one after the other where memory is short.
 
 Members are independent and see the same batches in every part, so the outcome is the same.
 """
@@ -13,20 +13,22 @@ from torch import Tensor
 from torchsparcs.config import TrainConfig
 from torchsparcs.data import Data, MemberData, is_pair
 from torchsparcs.history import History
-from torchsparcs.population import Population
 
 Training = Callable[..., History]  # of (population, data, config, validation, weights)
 
 
 def part_by_part(
     train: Training,
-    population: Population,
+    population: Any,
     data: Data,
     config: TrainConfig,
     validation: Data | None,
     weights: Tensor | None,
 ) -> History:
-    """``train`` all members at once or, where memory runs out, one half after the other."""
+    """``train`` all members at once or, where memory runs out, one half after the other.
+
+    ``population`` has ``members``, ``part(slice)`` and ``replace_part(slice, part)``.
+    """
     start = {name: value.detach().cpu().clone() for name, value in population.state_dict().items()}
     try:
         return train(population, data, config, validation, weights)
@@ -34,15 +36,15 @@ def part_by_part(
         if population.members == 1 or not is_out_of_memory(error):
             raise
     population.load_state_dict(start)
-    if population.output_eigenvalues.is_cuda:
+    if next(population.parameters()).is_cuda:
         torch.cuda.empty_cache()
     members, histories = population.members, []
     for part in (slice(0, members // 2), slice(members // 2, members)):
         half = population.part(part)
         options = (
-            _of_part(data, members, part),
-            _config_of_part(config, part),
-            None if validation is None else _of_part(validation, members, part),
+            data_of_part(data, members, part),
+            config_of_part(config, part),
+            None if validation is None else data_of_part(validation, members, part),
             weights if weights is None or weights.dim() == 1 else weights[part],
         )
         histories.append(part_by_part(train, half, *options))
@@ -77,7 +79,8 @@ def joined(first: History, second: History) -> History:
     )
 
 
-def _of_part(data: Data, members: int, part: slice) -> Data:
+def data_of_part(data: Data, members: int, part: slice) -> Data:
+    """What the members of ``part`` are trained on."""
     if not is_pair(data):
         return data
     whole = MemberData.of(data, members)
@@ -85,7 +88,8 @@ def _of_part(data: Data, members: int, part: slice) -> Data:
     return inputs, whole.targets[part] if whole.own_targets else whole.targets
 
 
-def _config_of_part(config: TrainConfig, part: slice) -> TrainConfig:
+def config_of_part(config: TrainConfig, part: slice) -> TrainConfig:
+    """How the members of ``part`` are trained."""
     weight, scales = config.penalty_weight, config.member_lr_scales
     return replace(
         config,

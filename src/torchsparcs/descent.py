@@ -13,33 +13,51 @@ from torchsparcs.network import SpectralModule
 from torchsparcs.optimization import parameter_groups
 from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
 from torchsparcs.population import members_of
+from torchsparcs.ranks import Ranks
 from torchsparcs.tasks import resolve_task
 
+VECTOR = 16  # numbers that the optimizer's kernel works on at once
 CAPTURE_AFTER = 3  # eager steps, in which everything that is allocated once gets allocated
 
 
 class Descent:
     """The optimizer of a module and what belongs to it, driven by a :class:`TrainConfig`.
 
-    ``own_targets``: the targets of a population have a leading axis of members.
+    ``own_targets``: the targets of a population have a leading axis of members. ``ranks``: the
+    processes that each have a part of every batch and take the same step. ``alike``: members get
+    the same bits among any others, for a price.
     """
 
-    def __init__(self, module: nn.Module, config: TrainConfig, own_targets: bool):
+    def __init__(
+        self,
+        module: nn.Module,
+        config: TrainConfig,
+        own_targets: bool,
+        ranks: Ranks | None = None,
+        *,
+        alike: bool = False,
+    ):
         self.module, self.config, self.own_targets = module, config, own_targets
+        self.ranks = ranks if ranks is not None else Ranks()
         self.device = next(module.parameters()).device
         self.spectral = [p for p in module.modules() if isinstance(p, SpectralModule)]
         self.members = members_of(module)
         if config.capture and self.device.type != "cuda":
             raise ValueError("Expected a module on a GPU to capture its step. Got one on the CPU.")
+        if config.capture and self.ranks.world > 1:
+            raise ValueError(
+                "Expected capture=False where several processes share a training. Got True."
+            )
 
         self.task = resolve_task(config.task)
         self.forward = torch.compile(module) if config.compile else module
+        # on a GPU the compiler does better; on a CPU it is wrong for strided parameters
+        fused = self.device.type == "cpu" and all(p.is_contiguous() for p in module.parameters())
         self.optimizer = torch.optim.AdamW(
-            self._groups(),
+            _with_tails_apart(self._groups()) if alike and fused else self._groups(),
             weight_decay=config.weight_decay,
             capturable=config.capture,
-            # on a GPU the compiler does better; on a CPU it is wrong for strided parameters
-            fused=self.device.type == "cpu" and all(p.is_contiguous() for p in module.parameters()),
+            fused=fused,
         )
         self.base_lrs = [group["lr"] for group in self.optimizer.param_groups]
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.amp == "float16")
@@ -49,6 +67,7 @@ class Descent:
         scaled = self.spectral if config.member_lr_scales else []
         self.scaled = [p for part in scaled for p in part.parameters()]
         self.warmth = torch.ones((), device=self.device, dtype=torch.float64)  # of the penalty
+        self.noise = torch.Generator().manual_seed(config.seed + self.ranks.rank)
         self.replay: CapturedStep | None = None
         self.eager_steps = 0
         self._place_learning_rates()
@@ -114,10 +133,10 @@ class Descent:
         config = self.config
         self.optimizer.zero_grad(set_to_none=True)
         if config.input_dropout:
-            x = F.dropout(x, config.input_dropout)
+            x = self._dropped(x)
         with self._autocast():
             loss = self._losses(self.forward(x), y, weights)
-        if self.device.type == "cpu" and not torch.isfinite(loss).any():
+        if self.ranks.world == 1 and self._is_lost(loss):
             return loss.detach()
         total = loss.sum()
         weight = self.penalty_weight * self.warmth
@@ -126,10 +145,13 @@ class Descent:
         before = [parameter.detach().clone() for parameter in self.scaled]
         scale = self.scaler.get_scale()
         self.scaler.scale(total).backward()
+        loss = self._over_all_rows_(loss.detach(), y.shape[1 if self.own_targets else 0])
+        if self.ranks.world > 1 and self._is_lost(loss):
+            return loss
         self.scaler.step(self.optimizer)
         self.scaler.update()
         if self.scaler.get_scale() < scale:
-            return loss.detach()  # the optimizer's step was skipped, so is the proximal one
+            return loss  # the optimizer's step was skipped, so is the proximal one
         for parameter, old in zip(self.scaled, before, strict=True):
             scales = self.lr_scales.to(old.dtype).view(-1, *[1] * (parameter.dim() - 1))
             parameter.data.copy_(old + scales * (parameter.data - old))
@@ -137,7 +159,35 @@ class Descent:
             shrink_eigenvalues_(
                 self.module, self.optimizer, weight * self.lr_scales, config.penalty
             )
-        return loss.detach()
+        return loss
+
+    def _is_lost(self, loss: Tensor) -> bool:
+        return self.device.type == "cpu" and not torch.isfinite(loss).any()
+
+    def _over_all_rows_(self, loss: Tensor, rows: int) -> Tensor:
+        """The loss over the rows of all processes, and the gradients in place.
+
+        Of means over nᵣ rows each, with Σ nᵣ = n, it is Σ (nᵣ / n) mean_r.
+        """
+        if self.ranks.world == 1:
+            return loss
+        share = torch.tensor([rows], device=loss.device, dtype=torch.float64)
+        self.ranks.sum_([count := share.clone()])
+        share /= count
+        loss = loss * share.to(loss.dtype).squeeze()
+        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+        for gradient in gradients:
+            gradient.mul_(share.to(gradient.dtype))
+        self.ranks.sum_([*gradients, loss])
+        return loss
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        """Dropout that on a CPU draws from a generator of its own, whatever other threads draw."""
+        if x.is_cuda:
+            return F.dropout(x, self.config.input_dropout)
+        kept = 1 - self.config.input_dropout
+        drawn = torch.rand(x.shape, generator=self.noise, dtype=x.dtype)
+        return torch.where(drawn < kept, x / kept, 0)
 
     def _losses(self, output: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:
         """A scalar, or one loss for each member, (members,)."""
@@ -152,3 +202,18 @@ class Descent:
         if self.config.amp is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=AMP_DTYPES[self.config.amp])
+
+
+def _with_tails_apart(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those parameters stepped without fusion whose members do not fill the kernel's vectors.
+
+    At the end of a parameter the fused kernel rounds otherwise; where that is depends on how many
+    members there are.
+    """
+    apart = []
+    for group in groups:
+        for fused in (True, False):
+            chosen = [p for p in group["params"] if (p[0].numel() % VECTOR == 0) == fused]
+            if chosen:
+                apart.append({**group, "params": chosen, "fused": fused, "foreach": not fused})
+    return apart

@@ -10,9 +10,13 @@ from torchsparcs.network import SpectralModule, SpectralNetwork
 
 
 class HasMembers:
-    """Marks a module that is many networks: its output is (members, batch, ...)."""
+    """Marks a module that is many networks: its output is (members, batch, ...).
+
+    ``draws``: whether a forward pass may draw random numbers.
+    """
 
     members: int
+    draws: bool = True
 
 
 class Population(SpectralModule, HasMembers):
@@ -62,6 +66,7 @@ class Population(SpectralModule, HasMembers):
         }
         super().__init__(widths, members=(len(seeds),), device=device, dtype=dtype, **options)
         self.options, self.seeds, self.members = options, tuple(seeds), len(seeds)
+        self.draws = not isinstance(activation, str)
         self.reset_parameters()
 
     @torch.no_grad()
@@ -82,11 +87,12 @@ class Population(SpectralModule, HasMembers):
         return network.train(self.training)
 
     def part(self, members: slice) -> "Population":
-        """A copy of some of the members as a population of their own."""
+        """A copy of some of the members as a population of their own, which computes alike."""
         seeds, like = self.seeds[members], self.output_eigenvalues
         part = Population(
             self.widths, seeds=seeds, **self.options, device=like.device, dtype=like.dtype
         )
+        part._anchors = self._anchors
         with torch.no_grad():
             for its, mine in zip(part.parameters(), self.parameters(), strict=True):
                 its.copy_(mine[members])
@@ -129,3 +135,8 @@ def members_of(module: nn.Module) -> int | None:
     """How many networks the population inside ``module`` has; None where there is none."""
     parts = module.modules()
     return next((part.members for part in parts if isinstance(part, HasMembers)), None)
+
+
+def is_silent(module: nn.Module) -> bool:
+    """Whether ``module`` is known to draw no random numbers."""
+    return isinstance(module, HasMembers) and not module.draws

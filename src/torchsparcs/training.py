@@ -1,8 +1,10 @@
 """Training any module, spectral networks inside it or not: one call, resumable bit for bit."""
 
+import contextlib
 import copy
 import dataclasses
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from torchsparcs.checkpoints import interruption, load_checkpoint, save_checkpoint
 from torchsparcs.chunks import part_by_part
@@ -17,11 +20,14 @@ from torchsparcs.config import TrainConfig
 from torchsparcs.data import Data, MemberData, Pair, is_pair, placed
 from torchsparcs.descent import Descent
 from torchsparcs.history import History
-from torchsparcs.population import Population, members_of
+from torchsparcs.population import Population, is_silent, members_of
 from torchsparcs.progress import training_progress
-from torchsparcs.tasks import check_data, evaluate, restored_mode
+from torchsparcs.ranks import Ranks
+from torchsparcs.tasks import Evaluation, check_data, evaluate, restored_mode
 
 SAVING_SHARE = 0.02  # of the time may go into checkpoints
+LOSSES = 64  # of single steps, kept as one tensor
+GPU_LOCKS: dict[int, threading.RLock] = {}
 
 
 class NonFiniteLossError(RuntimeError):
@@ -70,12 +76,18 @@ def train(
     Every part of the module is left in the mode, training or evaluation, in which it came. A
     population that does not fit into memory is trained one half after the other, with the same
     outcome, unless it has a checkpoint or ``on_epoch``.
+
+    Where ``torch.distributed`` has several processes (under ``torchrun``, or after
+    ``fabric.launch()``), all of them make the same call and share every batch of data in memory:
+    up to rounding the outcome is that of one process, the same in all of them, and the first one
+    writes the checkpoint. Of a loader, each process goes through its own.
     """
     config = config if config is not None else TrainConfig()
     if not isinstance(config, TrainConfig):
         raise ValueError(f"Expected a TrainConfig. Got {type(config).__name__}.")
     path = None if checkpoint is None else Path(checkpoint)
-    found = path is not None and path.exists()
+    ranks = Ranks.current()
+    found = path is not None and ranks.first(path.exists)
     if resume is True and not found:
         where = "no checkpoint was named" if path is None else f"there is none at {path}"
         raise ValueError(f"Expected a checkpoint to resume from. Got nothing: {where}.")
@@ -86,12 +98,37 @@ def train(
         )
     if isinstance(module, Population) and is_pair(data) and path is None and on_epoch is None:
 
-        def once(*options: Any) -> History:
-            return _trained(_Run(*options), None, None, progress)
+        def once(
+            population: nn.Module,
+            data: Data,
+            config: TrainConfig,
+            validation: Data | None,
+            weights: Tensor | None,
+        ) -> History:
+            run = _Run(population, data, config, validation, weights, ranks=ranks)
+            return _trained(run, None, None, progress)
 
         return part_by_part(once, module, data, config, validation, weights)
-    run = _Run(module, data, config, validation, weights, path)
+    run = _Run(module, data, config, validation, weights, path, ranks)
     return _trained(run, path if found else None, on_epoch, progress)
+
+
+def train_alone(
+    module: nn.Module,
+    data: Data,
+    config: TrainConfig,
+    weights: Tensor | None = None,
+    *,
+    checkpoint: Path | None = None,
+    progress: bool = False,
+) -> History:
+    """:func:`train` in this process, whatever others do, from ``checkpoint`` where there is one.
+
+    The members of a population end with the same bits among any others; that takes a little longer.
+    """
+    run = _Run(module, data, config, None, weights, checkpoint, alike=True)
+    found = checkpoint is not None and checkpoint.exists()
+    return _trained(run, checkpoint if found else None, None, progress)
 
 
 def _trained(
@@ -101,17 +138,12 @@ def _trained(
     progress: bool,
 ) -> History:
     """``run`` to its end, the random numbers and the mode of the caller left alone."""
-    devices = [run.device] if run.device.type == "cuda" else []
-    with torch.random.fork_rng(devices), restored_mode(run.module), interruption() as interrupted:
-        torch.default_generator.manual_seed(run.config.seed)
-        if devices:
-            torch.cuda.manual_seed(run.config.seed)
+    with own_numbers(run), restored_mode(run.module), interruption() as interrupted:
         if resume_from is not None:
-            run.restore(load_checkpoint(resume_from))
+            run.restore(run.ranks.first(lambda: load_checkpoint(resume_from)))
+        shown = progress and run.ranks.is_first
         exact = run.config.proximal
-        with training_progress(
-            run.config.epochs, run.epoch, progress, counts_recruits=exact
-        ) as show:
+        with training_progress(run.config.epochs, run.epoch, shown, counts_recruits=exact) as show:
 
             def tell(history: History) -> None:
                 show(history)
@@ -120,6 +152,28 @@ def _trained(
 
             run.to_the_end(interrupted, tell)
     return run.history
+
+
+@contextlib.contextmanager
+def own_numbers(run: "_Run") -> Iterator[None]:
+    """Torch's own generators seeded for ``run``, and back as they were afterwards.
+
+    They are everybody's. Members that draw nothing leave them alone, so that trainings in several
+    threads do not meet; on a GPU, one training at a time.
+    """
+    seed = run.config.seed + run.ranks.rank
+    if run.device.type == "cuda":
+        index = run.device.index or 0
+        with GPU_LOCKS.setdefault(index, threading.RLock()), torch.random.fork_rng([run.device]):
+            torch.default_generator.manual_seed(seed)
+            torch.cuda.default_generators[index].manual_seed(seed)
+            yield
+    elif is_silent(run.module):
+        yield
+    else:
+        with torch.random.fork_rng([]):
+            torch.default_generator.manual_seed(seed)
+            yield
 
 
 class _Run:
@@ -133,8 +187,12 @@ class _Run:
         validation: Data | None,
         weights: Tensor | None,
         checkpoint: Path | None = None,
+        ranks: Ranks | None = None,
+        *,
+        alike: bool = False,
     ):
         self.module, self.config, self.checkpoint = module, config, checkpoint
+        self.ranks = ranks if ranks is not None else Ranks()
         self.validation = validation
         self.members = members_of(module)
         self._check(data, weights)
@@ -148,12 +206,13 @@ class _Run:
             self.steps_per_epoch = math.ceil(self.data.rows / config.batch_size)
         else:
             self.data = data  # type: ignore[assignment]
-            self.steps_per_epoch = _length(data)
+            self.steps_per_epoch = min(self.ranks.gather(_length(data)))
         if validation is not None and is_pair(validation):
             self.validation = placed(validation, parameter)
         self.fingerprint = self._fingerprint() if checkpoint is not None else []
         own_targets = isinstance(self.data, MemberData) and self.data.own_targets
-        self.descent = Descent(module, config, own_targets)
+        self.ranks.start_alike_(module.state_dict().values())
+        self.descent = Descent(module, config, own_targets, self.ranks, alike=alike)
         self.shuffler = torch.Generator().manual_seed(config.seed)
         self.history = History()
         self.best_state: dict[str, Tensor] | None = None
@@ -178,6 +237,11 @@ class _Run:
                 "Expected no patience for a population, whose members stop at no one epoch. "
                 f"Got {config.patience}."
             )
+        if any(isinstance(part, DistributedDataParallel) for part in module.modules()):
+            raise ValueError(
+                "Expected the module itself: train shares the work among processes on its own. "
+                "Got one wrapped in DistributedDataParallel."
+            )
         check_data(module, data, config.task)
         if self.validation is not None:
             check_data(module, self.validation, config.task, name="validation data")
@@ -190,13 +254,13 @@ class _Run:
             self.module.train()
             for batch in self._remaining_batches():
                 self._take_step(batch)
-                if interrupted():
+                if self.ranks.world == 1 and interrupted():
                     self._stop_for_the_user()
             self._close_epoch()
             tell(self.history)
-            if self._is_time_to_save():
+            if self.ranks.first(self._is_time_to_save):
                 self._save()
-            if interrupted():
+            if self.ranks.any(interrupted()):
                 self._stop_for_the_user()
         if self.best_state is not None:
             self.module.load_state_dict(self.best_state)
@@ -209,8 +273,8 @@ class _Run:
 
     def _save(self) -> None:
         if self.checkpoint is not None:
-            start = time.perf_counter()
-            save_checkpoint(self.checkpoint, self.state())
+            start, path, state = time.perf_counter(), self.checkpoint, self.state()
+            self.ranks.first(lambda: save_checkpoint(path, state))
             self.saved_at = time.perf_counter()
             self.saving_seconds = self.saved_at - start
 
@@ -230,9 +294,10 @@ class _Run:
     def _batches(self) -> Iterable[tuple[Tensor, ...]]:
         if not isinstance(self.data, MemberData):
             parameter = next(self.module.parameters())
-            return (placed(batch, parameter) for batch in self.data)
+            return (placed(batch, parameter) for batch in self.ranks.together(self.data))
         order = torch.randperm(self.data.rows, generator=self.shuffler).to(self.device)
-        return map(self.data.weighted_batch, order.split(self.config.batch_size))
+        shares = map(self.ranks.share, order.split(self.config.batch_size))
+        return map(self.data.weighted_batch, shares)
 
     def _take_step(self, batch: tuple[Tensor, ...]) -> None:
         share = self.step / self.steps_per_epoch if self.steps_per_epoch else 0.0
@@ -240,6 +305,8 @@ class _Run:
         if self.device.type == "cpu":
             self._check_losses([loss], self.step)
         self.losses.append(loss)
+        if len(self.losses) % LOSSES == 0:  # one by one they would leave the memory full of holes
+            self.losses[-LOSSES:] = torch.stack(self.losses[-LOSSES:]).unbind()
         self.last_batch = [(batch[0], batch[1])]
         self.step += 1
 
@@ -265,12 +332,12 @@ class _Run:
         self._check_losses(self.losses, 0)
         if self.checkpoint is not None and self.members is None and self.last_batch:
             # the last step may have ruined what its own loss did not show
-            after = evaluate(self.module, self.last_batch, self.config.task).loss
+            after = self._evaluated(self.last_batch).loss
             self._check_losses([torch.tensor(after)], self.step)
         history = self.history
         history.train_loss.append(torch.stack(self.losses).float().mean(dim=0).tolist())
         if self.validation is not None:
-            result = evaluate(self.module, self.validation, self.config.task)
+            result = self._evaluated(self.validation)
             history.validation_loss.append(result.loss)
             history.validation_score.append(result.score)
         spectral = self.descent.spectral
@@ -285,6 +352,9 @@ class _Run:
             self._judge_patience(self.config.patience)
         self.epoch, self.step, self.losses = self.epoch + 1, 0, []
         self.epoch_start = self._generator_states()
+
+    def _evaluated(self, data: Data) -> Evaluation:
+        return self.ranks.first(lambda: evaluate(self.module, data, self.config.task))
 
     def _judge_patience(self, patience: int) -> None:
         history = self.history
@@ -315,8 +385,8 @@ class _Run:
             "data": self.fingerprint,
             "module": self.module.state_dict(),
             "descent": self.descent.state_dict(),
-            "generators_at_epoch_start": self.epoch_start,
-            "generators": self._generator_states(),
+            "generators_at_epoch_start": self.ranks.gather(self.epoch_start),
+            "generators": self.ranks.gather(self._generator_states()),
             "position": (self.epoch, self.step),
             "losses": torch.stack(self.losses).cpu() if self.losses else None,
             "history": self.history.state_dict(),
@@ -333,6 +403,11 @@ class _Run:
                 "Expected the data of the checkpoint to resume it. Got other training or "
                 "validation data."
             )
+        if len(state["generators"]) != self.ranks.world:
+            raise ValueError(
+                f"Expected {len(state['generators'])} processes, as in the checkpoint, to resume "
+                f"it. Got {self.ranks.world}."
+            )
         try:
             self.module.load_state_dict(state["module"])
         except RuntimeError as error:
@@ -346,8 +421,8 @@ class _Run:
         self.losses = [] if losses is None else list(losses.to(self.device))
         self.history = History(**state["history"])
         self.best_state = state["best_state"]
-        self.epoch_start = state["generators_at_epoch_start"]
-        self._set_generator_states(state["generators"])
+        self.epoch_start = state["generators_at_epoch_start"][self.ranks.rank]
+        self._set_generator_states(state["generators"][self.ranks.rank])
 
     def _fingerprint(self) -> list[Any]:
         """Of the data in memory; of batches only how many there are."""
@@ -363,7 +438,9 @@ class _Run:
 
     def _generators(self) -> dict[str, torch.Generator]:
         """Everything that draws numbers: shuffling, noise, and a loader's own generators."""
-        generators = {"shuffler": self.shuffler, "torch": torch.default_generator}
+        generators = {"shuffler": self.shuffler, "input_dropout": self.descent.noise}
+        if not is_silent(self.module):
+            generators["torch"] = torch.default_generator
         if self.device.type == "cuda":
             index = self.device.index or 0
             generators["cuda"] = torch.cuda.default_generators[index]

@@ -1,0 +1,79 @@
+"""Nested plain values and tensors as the bytes of one safetensors file. Data, never code."""
+
+import json
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
+from torch import Tensor
+
+KEY = "torchsparcs"
+PLAIN = (str, int, float, bool, type(None))
+LONG = 16  # a list of so many numbers becomes a tensor
+NUMBERS = {float: torch.float64, int: torch.int64}
+
+
+def packed(state: Any) -> bytes:
+    """``state``: dicts, lists and tuples of tensors, numbers, texts and None.
+
+    >>> unpacked(packed({"step": 3, "history": [(0, torch.ones(2))]}))
+    {'step': 3, 'history': [(0, tensor([1., 1.]))]}
+    """
+    tensors: list[Tensor] = []
+    outline = json.dumps(_outline(state, tensors))
+    named = {str(place): tensor for place, tensor in enumerate(tensors)}
+    return tensors_to_bytes(named, metadata={KEY: outline})
+
+
+def unpacked(content: bytes) -> Any:
+    """What was :func:`packed`, on the CPU; anything else is a ValueError."""
+    try:
+        length = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8 : 8 + length])
+        return _filled(json.loads(header["__metadata__"][KEY]), tensors_from_bytes(content))
+    except (SafetensorError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"Expected a state that was packed. {error}") from error
+
+
+def _outline(value: Any, tensors: list[Tensor]) -> Any:
+    """``value`` as JSON: [kind, content], tensors by their place among ``tensors``."""
+    if isinstance(value, Tensor):
+        tensors.append(value.detach().cpu().clone(memory_format=torch.contiguous_format))
+        return ["tensor", len(tensors) - 1]
+    if isinstance(value, dict):
+        pairs = [[_outline(key, tensors), _outline(item, tensors)] for key, item in value.items()]
+        return ["dict", pairs]
+    if isinstance(value, (list, tuple)):
+        kinds = {type(item) for item in value}
+        if (
+            len(value) > LONG
+            and len(kinds) == 1
+            and isinstance(value, list)
+            and kinds <= {*NUMBERS}
+        ):
+            tensors.append(torch.tensor(value, dtype=NUMBERS[kinds.pop()]))
+            return ["numbers", len(tensors) - 1]
+        return [type(value).__name__, [_outline(item, tensors) for item in value]]
+    if not isinstance(value, PLAIN):
+        raise TypeError(f"Expected plain values and tensors. Got {type(value).__name__}.")
+    return value
+
+
+def _filled(outline: Any, tensors: dict[str, Tensor]) -> Any:
+    if not isinstance(outline, list):
+        return outline
+    kind, content = outline
+    return READERS[kind](content, tensors)
+
+
+READERS = {
+    "tensor": lambda place, tensors: tensors[str(place)],
+    "numbers": lambda place, tensors: tensors[str(place)].tolist(),
+    "dict": lambda pairs, tensors: {
+        _filled(key, tensors): _filled(item, tensors) for key, item in pairs
+    },
+    "list": lambda items, tensors: [_filled(item, tensors) for item in items],
+    "tuple": lambda items, tensors: tuple(_filled(item, tensors) for item in items),
+}
