@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import torchsparcs
-from torchsparcs import cli
+from torchsparcs import cli, jobs
 
 QUICK = ("--steps", "30", "--widths", "8,4", "--penalty-weights", "0.01", "--validation", "2")
 MARKUP = "[red]width"  # a column whose name rich must not understand
@@ -489,7 +489,7 @@ def test_predicting_into_an_unknown_ending(run, table, tmp_path):
 
 
 def test_the_place_to_write_to_is_checked_before_the_work(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "run_search", lambda *_, **__: pytest.fail("searched"))
+    monkeypatch.setattr(jobs, "search", lambda *_, **__: pytest.fail("searched"))
     (tmp_path / "file").write_text("kept")
     for out, message in (("file", "is a file"), ("file/run", "is a file")):
         outcome = sparcs("search", table, "--target", "kind", "--out", tmp_path / out)
@@ -517,7 +517,7 @@ def test_a_search_that_ends_early(table, tmp_path, monkeypatch, error, code, mes
         raise error
 
     monkeypatch.delenv("SPARCS_DEBUG", raising=False)
-    monkeypatch.setattr(cli, "run_search", fail)
+    monkeypatch.setattr(jobs, "search", fail)
     outcome = sparcs("search", table, "--target", "kind", "--out", tmp_path / "run")
     assert (outcome.code, outcome.err) == (code, message)
     assert not files_in(tmp_path)

@@ -601,11 +601,11 @@ class TestResuming:
         monkeypatch.setattr(torch.optim.AdamW, "step", step)
         with pytest.raises(RuntimeError, match="power cut"):
             run(setting, Work(tmp_path / "b", device))
-        assert (tmp_path / "b" / "parts" / "all_together.ckpt").exists()
+        assert (tmp_path / "b" / "parts" / "all_together.checkpoint").exists()
         again = run(setting, Work(tmp_path / "b", device))
         assert len(calls) == 50 + 120 - 40  # two of six epochs were saved
         assert plain(again["datasets"]) == plain(whole["datasets"])
-        assert not (tmp_path / "b" / "parts" / "all_together.ckpt").exists()
+        assert not (tmp_path / "b" / "parts" / "all_together.checkpoint").exists()
 
 
 class TestFolders:

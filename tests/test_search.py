@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from torchsparcs import SearchConfig, SearchResult, search
+from torchsparcs.crew import Crew
 from torchsparcs.folds import FOLDS
 from torchsparcs.search import _Search
 from torchsparcs.ways import WAYS
@@ -267,7 +268,7 @@ class TestAtTheDoor:
         ],
     )
     def test_what_cannot_be_is_refused_before_the_work(self, monkeypatch, options, message):
-        monkeypatch.setattr(sys.modules["torchsparcs.search"], "train", None)
+        monkeypatch.setattr(Crew, "train", None)
         with pytest.raises(ValueError, match=message):
             found(**options)
 

@@ -18,6 +18,7 @@ from torchsparcs.result import Candidate, SearchResult, load_result
 from torchsparcs.saving import load, save
 from torchsparcs.search import SearchConfig, search
 from torchsparcs.spectralization import spectralize
+from torchsparcs.streams import RowStream
 from torchsparcs.tasks import evaluate
 from torchsparcs.training import NonFiniteLossError, train
 
@@ -34,6 +35,7 @@ __all__ = [
     "Population",
     "PruningCurve",
     "RefineConfig",
+    "RowStream",
     "SearchConfig",
     "SearchResult",
     "SparcsClassifier",

@@ -1,12 +1,11 @@
 """The command line, ``sparcs``: it parses, calls and prints."""
 
-import dataclasses
 import io
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,36 +19,40 @@ from torchsparcs.console import (
     print_experiment_files,
     print_experiments,
     print_facts,
-    print_files,
     print_front,
     say,
     summary,
 )
-from torchsparcs.datasets import BUILT_IN, load_dataset, read_table
+from torchsparcs.datasets import BUILT_IN, load_dataset, read_table, table_name
+from torchsparcs.engines import ENGINES, engine_of
 from torchsparcs.export import to_onnx, to_torch_export
+from torchsparcs.jobs import Job, is_unfinished
 from torchsparcs.options import (
+    Address,
     Device,
+    EngineName,
     Force,
     Pick,
     Quiet,
     Run,
+    check_alone,
     check_file,
     check_out,
     checked_device,
     forcible,
     numbers,
+    one_of,
     resumable,
     rule_of,
     setting_with,
     validation_of,
 )
 from torchsparcs.predictions import WRITERS, predictions
+from torchsparcs.ranks import started
 from torchsparcs.result import Candidate, SearchResult, load_result
 from torchsparcs.runs import free_folder
 from torchsparcs.saving import save
-from torchsparcs.search import SearchConfig
-from torchsparcs.search import search as run_search
-from torchsparcs.target import CHOICES, Target
+from torchsparcs.target import CHOICES
 from torchsparcs.training import NonFiniteLossError
 
 EXPECTED = (ValueError, TypeError, OSError, ImportError, NonFiniteLossError)
@@ -92,6 +95,7 @@ def _options(
 
 @app.command()
 def search(
+    context: typer.Context,
     data: Annotated[
         str,
         typer.Argument(
@@ -140,48 +144,57 @@ def search(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
     device: Device = "auto",
+    engine: EngineName = "local",
+    address: Address = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Go on with a search that was interrupted; its options are known."
+        ),
+    ] = None,
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
     """Find the front of score against size for a table, and write it to a folder."""
-    if pick not in RULES:
-        raise typer.BadParameter(
-            f"Expected {' or '.join(RULES)}. Got {pick!r}.", param_hint="--pick"
+    with started() as ranks:
+        if resume is not None:
+            check_alone(context, "--resume", "--engine", "--address", "--quiet")
+            job, folder = Job.begun_in(resume), resume
+        else:
+            job = Job(
+                data,
+                target=target[0] if target and len(target) == 1 else tuple(target or ()) or None,
+                task=task,
+                max_parameters=max_parameters,
+                pick=one_of("--pick", pick, RULES),
+                validation=validation_of(validation),
+                widths=numbers("--widths", widths, int),
+                penalty_weights=numbers("--penalty-weights", penalty_weights, float),
+                steps=steps,
+                seed=seed,
+                device=checked_device(device),
+            )
+            folder = ranks.first(lambda: _folder_for(job, out, force))
+        console = open_console(quiet or not ranks.is_first)
+        job.run(
+            folder,
+            console,
+            resume=resume is not None,
+            engine=one_of("--engine", engine, ENGINES),
+            address=address,
+            progress=console.is_terminal and not quiet,
         )
-    options: dict[str, Any] = {
-        "widths": numbers("--widths", widths, int),
-        "penalty_weights": numbers("--penalty-weights", penalty_weights, float) or "auto",
-        "validation": validation_of(validation),
-        "device": checked_device(device),
-        "max_parameters": max_parameters,
-        "config": None if steps is None else SearchConfig(steps=steps, longest=steps),
-        "seed": seed,
-        "task": task,
-    }
-    if out is not None:
-        check_out(out, force)
-    dataset = load_dataset(data, target[0] if target and len(target) == 1 else target or None)
-    if out is None:
-        check_out(free_folder(dataset.name, force=force), force)
-    console = open_console(quiet)
-    rows, columns = dataset.X.shape
-    console.print(summary(data, rows, columns, Target.fit(dataset.y, task)))
-    result = run_search(dataset.X, dataset.y, progress=console.is_terminal and not quiet, **options)
-    asked = {
-        "data": data,
-        "target": dataset.target,
-        "pick": pick,
-        "version": torchsparcs.__version__,
-    }
-    result = dataclasses.replace(result, settings={**result.settings, **asked})
-    folder = free_folder(dataset.name, force=force) if out is None else out
-    result.save(folder, force=force)
-    lacking = _onnx_or_reason(result, pick, folder / "model.onnx")
-    result.report(folder / "report.html", force=True)
-    print_front(console, result, pick)
-    print_files(console, folder, lacking)
-    if quiet:
-        typer.echo(folder)
+        if quiet and ranks.is_first:
+            typer.echo(folder)
+
+
+def _folder_for(job: Job, out: Path | None, force: bool) -> Path:
+    name = table_name(job.data)
+    if out is None and is_unfinished(usual := free_folder(name, force=True)) and not force:
+        say(f"{usual} has an unfinished search: sparcs search --resume {usual} goes on with it.")
+    folder = free_folder(name, force=force) if out is None else out
+    check_out(folder, force)
+    return folder
 
 
 @app.command()
@@ -295,6 +308,8 @@ def reproduce(
         str | None,
         typer.Option(metavar="FILE", help="Where the images are, for experiments that need some."),
     ] = None,
+    engine: EngineName = "local",
+    address: Address = None,
     list_: Annotated[bool, typer.Option("--list", help="Say what there is.")] = False,
     quiet: Quiet = False,
     force: Annotated[
@@ -320,6 +335,7 @@ def reproduce(
             folder,
             setting=setting_with(experiment.quick if quick else experiment.full, data),
             device=checked_device(device),
+            engine=engine_of(one_of("--engine", engine, ENGINES), address),
             command=" ".join(["sparcs reproduce", name, *options]),
             force=force,
             progress=console.is_terminal and not quiet,
@@ -353,16 +369,6 @@ FORMATS: dict[str, tuple[str, Callable[[SearchResult, Candidate, Path], None], s
         "torch.export.load({path!r}).module()",
     ),
 }
-
-
-def _onnx_or_reason(result: SearchResult, pick: str, path: Path) -> str | None:
-    """Write the picked network, or say why not; the search was worth it either way."""
-    path.unlink(missing_ok=True)  # of an earlier search
-    try:
-        to_onnx(result.deployed(pick), path)
-    except (ImportError, RuntimeError) as error:
-        return f"{path.name} was not written: {error}"
-    return None
 
 
 # --- what went wrong ---

@@ -5,11 +5,10 @@ pandas, and for the built-in sets scikit-learn, are loaded when they are used.
 
 import csv
 import difflib
-import gzip
 import importlib
 import io
+import math
 import warnings
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from torchsparcs.records import check_claim, memory, read_arrays, unpacked
+from torchsparcs.records import first_line as _first_line
 from torchsparcs.tables import check_names, number, quoted
 
 SEPARATORS = ",;\t|"
 TARGETS = ("target", "label", "class", "y")
 FOREIGN = {b"PAR1": "parquet", b"PK\x03\x04": "a zip archive", b"\x1f\x8b": "gzip"}
+TEXT_COPIES, COPIES = 14, 4  # of what a file claims, in memory on the way to a table
+FIELD = 48  # bytes of one that is missing
+MOST_COLUMNS = 2**20  # of an array, which may be packed into next to nothing
+BEGINNING = 2**20  # characters among which the first line is looked for
+BATCH = 2**10  # rows of text that are unpacked at once
+PYARROW = 15
 # scikit-learn's own data sets; the target of each is the column "target".
 BUILT_IN = {
     "digits": "load_digits",
@@ -60,15 +67,8 @@ def load_dataset(source: str | Path, target: str | list[str] | None = None) -> D
     >>> iris.X.shape, iris.target, sorted(set(iris.y))
     ((150, 4), 'target', ['setosa', 'versicolor', 'virginica'])
     """
-    if str(source) in BUILT_IN:
-        name, table = str(source), _built_in(str(source))
-    else:
-        path = Path(source)
-        if not path.exists() and str(source) == path.stem:
-            raise ValueError(
-                f"Expected a file or a data set among {', '.join(BUILT_IN)}. Got {str(source)!r}."
-            )
-        name, table = path.name.removesuffix(_ending(path)), read_table(path)
+    name = table_name(source)
+    table = _built_in(name) if name == str(source) else read_table(source)
     columns = [str(column) for column in table.columns]
     if target is None:
         target = _default_target(columns, is_npz=str(source).lower().endswith(".npz"))
@@ -76,6 +76,18 @@ def load_dataset(source: str | Path, target: str | list[str] | None = None) -> D
     _check_target(wanted, columns)
     table.columns = columns
     return Dataset(name, table.drop(columns=wanted), table[target], target)
+
+
+def table_name(source: str | Path) -> str:
+    """The built-in name, or that of the file without its ending."""
+    if str(source) in BUILT_IN:
+        return str(source)
+    path = Path(source)
+    if not path.exists() and str(source) == path.stem:
+        raise ValueError(
+            f"Expected a file or a data set among {', '.join(BUILT_IN)}. Got {str(source)!r}."
+        )
+    return path.name.removesuffix(_ending(path))
 
 
 def read_table(path: str | Path) -> Any:
@@ -88,7 +100,10 @@ def read_table(path: str | Path) -> Any:
         raise ValueError(f"Expected a data file. {path} is a folder.")
     if path.stat().st_size == 0:
         raise ValueError(f"Expected a table with a header. {path} is empty.")
-    table = READERS[ending](path)
+    try:
+        table = READERS[ending](path)
+    except MemoryError as error:
+        raise ValueError(f"Expected a table that fits into memory. {path} does not.") from error
     check_names([str(column) for column in table.columns])
     if len(table) == 0:
         raise ValueError(f"Expected rows below the header. {path} has none.")
@@ -104,22 +119,18 @@ def _ending(path: Path) -> str:
 
 def _read_text(path: Path) -> Any:
     pandas = _imported("pandas", "pandas")
-    content = _content(path)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"Expected text in UTF-8. {path} has another byte at position {error.start}: save it "
-            "as UTF-8 first."
-        ) from error
-    if not text.strip():
-        raise ValueError(f"Expected a table with a header. {path} is empty.")
-    separator, header = _header(text, path)
+    text = _text(path)
+    separator, header = _header(text[: text.find("\n", BEGINNING) + 1 or None], path)
+    lines = 1 + max(text.count("\n"), text.count("\r"))
+    lacking = (len(header) - 1) * lines - text.count(separator)  # short rows are filled up
+    check_claim(path, lacking * FIELD, copies=1)
+    content = io.BytesIO(text.encode())  # a quarter of what pandas makes of a text
+    del text
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             table = pandas.read_csv(
-                io.StringIO(text),
+                content,
                 sep=separator,
                 index_col=False,
                 low_memory=False,
@@ -137,14 +148,27 @@ def _read_text(path: Path) -> Any:
     return _without_row_numbers(table, header, path)
 
 
-def _content(path: Path) -> bytes:
+def _text(path: Path) -> str:
+    try:
+        text = _content(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"Expected text in UTF-8. {path} has another byte at position {error.start}: save it "
+            "as UTF-8 first."
+        ) from error
+    if not text.strip():
+        raise ValueError(f"Expected a table with a header. {path} is empty.")
+    return text
+
+
+def _content(path: Path) -> bytes | bytearray:
     """The bytes of a text file, unpacked, of which none say that it is something else."""
-    content = path.read_bytes()
+    content: bytes | bytearray
     if path.suffix.lower() == ".gz":
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"Expected a whole gzip file. {path} is not: {error}.") from error
+        content = unpacked(path, memory() // TEXT_COPIES)
+    else:
+        check_claim(path, path.stat().st_size, copies=TEXT_COPIES)
+        content = path.read_bytes()
     for start, kind in FOREIGN.items():
         if content.startswith(start):
             raise ValueError(f"Expected text. {path} is {kind}: give it the ending of what it is.")
@@ -166,7 +190,12 @@ def _header(text: str, path: Path) -> tuple[str, list[str]]:
     lines = csv.reader(
         io.StringIO(text.lstrip(), newline=None), delimiter=separator, skipinitialspace=True
     )
-    header = next(lines)
+    try:
+        header = next(lines)
+    except csv.Error as error:  # of a name that is endless
+        raise ValueError(
+            f"Expected names in the first line. {path} has others: {error}."
+        ) from error
     check_names([name for name in header if name])
     values = [name for name in header if "." in name and number(name) is not None]
     if values:
@@ -194,28 +223,72 @@ def _without_row_numbers(table: Any, header: list[str], path: Path) -> Any:
 
 def _read_parquet(path: Path) -> Any:
     pandas = _imported("pandas", "pandas")
-    _imported("pyarrow", "'torchsparcs[parquet]'")
+    pyarrow = _imported("pyarrow", "'torchsparcs[parquet]'")
+    if int(pyarrow.__version__.split(".")[0]) < PYARROW:  # older ones unpickle what a file says
+        raise ImportError(
+            f"Expected pyarrow {PYARROW} or newer. Got {pyarrow.__version__}: "
+            "pip install 'torchsparcs[parquet]'"
+        )
     with path.open("rb") as file:
         if file.read(4) != b"PAR1":
             raise ValueError(f"Expected a parquet file. {path} is something else.")
-    try:
-        return pandas.read_parquet(path, engine="pyarrow")
-    except Exception as error:  # of Arrow and the system, of many kinds
+
+    def whole(read: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return read(path, *arguments)
+        except Exception as error:  # of Arrow and the system, of many kinds
+            raise ValueError(
+                f"Expected a whole parquet file. {path} cannot be read: {_first_line(error)}"
+            ) from error
+
+    size, nested = whole(_parquet_claims)
+    if nested:
         raise ValueError(
-            f"Expected a whole parquet file. {path} cannot be read: {_first_line(error)}"
-        ) from error
+            f"Expected columns of numbers or text. {path} has lists or records in "
+            f"{quoted(nested, 3)}."
+        )
+    check_claim(path, size, copies=COPIES)
+    check_claim(path, size + whole(_text_size, memory() // COPIES), copies=COPIES)
+    return whole(pandas.read_parquet, "pyarrow")
+
+
+def _parquet_claims(path: Path) -> tuple[int, list[str]]:
+    """The bytes that a file says its columns have, and the columns that are nested."""
+    pyarrow = importlib.import_module("pyarrow")
+    with importlib.import_module("pyarrow.parquet").ParquetFile(path) as file:
+        # asked about one column of a group, Arrow ends the process where something does not fit
+        columns = [file.schema.column(place) for place in range(len(file.schema))]
+        groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
+        width = sum(max(column.length, 8) for column in columns)
+        size = sum(max(group.total_byte_size, group.num_rows * width) for group in groups)
+        fields = [*file.schema_arrow]
+        return size, [field.name for field in fields if pyarrow.types.is_nested(field.type)]
+
+
+def _text_size(path: Path, most: int) -> int:
+    """The bytes of text once it is written out, as far as ``most``: a file has each text once."""
+    pyarrow, compute = (importlib.import_module(f"pyarrow{part}") for part in ("", ".compute"))
+    parquet = importlib.import_module("pyarrow.parquet")
+    with parquet.ParquetFile(path) as file:
+        columns = map(file.schema.column, range(len(file.schema)))
+        text = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+    size = 0
+    with parquet.ParquetFile(path, read_dictionary=text) as file:
+        for batch in file.iter_batches(BATCH, columns=text) if text else ():
+            for column in batch.columns:
+                if pyarrow.types.is_dictionary(column.type):
+                    lengths = compute.binary_length(column.dictionary)
+                    size += compute.sum(lengths.take(column.indices)).as_py() or 0
+                else:
+                    size += column.nbytes
+            if size > most:
+                break
+    return size
 
 
 def _read_npz(path: Path) -> Any:
     pandas = _imported("pandas", "pandas")
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except Exception as error:  # of zip, zlib and NumPy, of many kinds
-        raise ValueError(
-            f"Expected a whole .npz file of plain arrays. {path} cannot be read: "
-            f"{_first_line(error)}"
-        ) from error
+    arrays = read_arrays(path)
     shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
     key = next((key for key in ("X", "x") if key in arrays and arrays[key].ndim > 1), None)
     if key is not None:
@@ -225,6 +298,11 @@ def _read_npz(path: Path) -> Any:
                 f"Expected X of shape (rows, features), and y with as many rows. {path} has "
                 f"{shapes}."
             )
+        if not X.size:
+            raise ValueError(f"Expected rows and columns in {key}. {path} has {shapes}.")
+        columns = X.shape[1] + (0 if y is None else math.prod(y.shape[1:]))
+        if columns > MOST_COLUMNS:
+            raise ValueError(f"Expected at most {MOST_COLUMNS} columns. {path} has {shapes}.")
         parts = [pandas.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])]
         if y is not None:
             names = ["y"] if y.size == len(y) else [f"y{i}" for i in range(y.shape[1])]
@@ -295,7 +373,3 @@ def _imported(module: str, package: str) -> Any:
         raise ImportError(
             f"Expected {module.split('.')[0]} to read this data. Install it: pip install {package}"
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,5 +1,6 @@
 """The rows of a search: what members are fitted to, and how they are judged on the others."""
 
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -98,6 +99,14 @@ class Evidence:
         """Those rows, inputs and targets."""
         fitted = self.folds.is_fitted
         return self.inputs[fitted], self.targets[fitted]
+
+    def digest(self) -> str:
+        """Tells these rows, and how they are shared out, from any others."""
+        parts = (self.inputs, self.targets, self.weights, self.folds.fitted, self.folds.judge)
+        digest = hashlib.sha256(repr([(part.shape, part.dtype) for part in parts]).encode())
+        for part in parts:
+            digest.update(part.contiguous().cpu().numpy().data)
+        return digest.hexdigest()
 
     def to(self, device: torch.device) -> "Evidence":
         return replace(

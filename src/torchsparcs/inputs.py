@@ -27,6 +27,8 @@ from torchsparcs.tables import (
 )
 
 FARTHEST = 10.0  # from zero, after standardisation
+DWARFED = 0.01  # of its scale: where nine tenths of a column lie closer together, they look alike
+MOST_LOOKED_AT = 1000  # rows, for that
 
 
 @dataclass(frozen=True)
@@ -129,10 +131,18 @@ class Inputs(Record):
         ]
         encoded = _encoded(table, columns, list(range(len(columns))))
         mean, scale, is_constant = moments(encoded, weight)
-        farthest = np.maximum(encoded.max(axis=0) - mean, mean - encoded.min(axis=0))
-        scale = np.maximum(scale, farthest / FARTHEST)
+        with np.errstate(over="ignore", invalid="ignore"):
+            farthest = np.maximum(encoded.max(axis=0) - mean, mean - encoded.min(axis=0))
+            scale = np.maximum(scale, farthest / FARTHEST)
         if is_constant.all():
             raise ValueError("Expected a column of X that varies. Got constant columns only.")
+        names = [name for column in columns for name in column.encoded_names]
+        if boundless := _chosen(names, ~(np.isfinite(mean) & np.isfinite(scale))):
+            raise ValueError(
+                "Expected columns whose mean and scale are finite floats. Got numbers that are too "
+                f"large in {quoted(boundless)}: divide them by a power of ten."
+            )
+        _warn_of_outliers(encoded, names, scale)
         starts = np.cumsum([0, *(len(column.encoded_names) for column in columns)])
         columns = [
             Column(column.name, ()) if column.encoded_names and is_constant[start] else column
@@ -165,19 +175,20 @@ class Inputs(Record):
         warning says so.
         """
         table = Table.of(X)
-        owners = [column for column in self.columns for _ in column.encoded_names]
-        wanted = owners if reads is None else [owners[place] for place in reads]
-        used = [column for column in self.columns if column in wanted]
+        owners = [column.name for column in self.columns for _ in column.encoded_names]
+        wanted = set(owners if reads is None else [owners[place] for place in reads])
+        used = [column for column in self.columns if column.name in wanted]
         encoded = _encoded(table, used, self._positions(table, used))
         if reads is None:
             return encoded
         whole = np.tile(np.array(self.mean), (table.rows, 1))
-        whole[:, [column in used for column in owners]] = encoded
+        whole[:, [name in wanted for name in owners]] = encoded
         return whole
 
     def transform(self, X: Any, reads: Sequence[int] | None = None) -> Tensor:
         """Standardised inputs, float32 (rows, encoded); see :meth:`encode`."""
-        return torch.from_numpy(standardized(self.encode(X, reads), self.mean, self.scale))
+        encoded = self.encode(X, reads)
+        return torch.from_numpy(standardized(encoded, self.mean, self.scale, self.encoded_names))
 
     def _positions(self, table: Table, used: list[Column]) -> list[int]:
         """Where in ``table`` the columns are."""
@@ -197,6 +208,27 @@ class Inputs(Record):
                     f"Got {quoted(table.names)}."
                 )
         return [place[column.name] for column in used]
+
+
+def _chosen(names: list[str], mask: np.ndarray) -> list[str]:
+    return [names[place] for place in np.flatnonzero(mask)]
+
+
+def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) -> None:
+    """A warning that names columns in which a few values dwarf all the others."""
+    some = np.sort(encoded[:: max(1, len(encoded) // MOST_LOOKED_AT)], axis=0)
+    cut = len(some) // 20
+    if not cut:
+        return
+    with np.errstate(over="ignore"):
+        span = some[-1 - cut] - some[cut]
+    if dwarfed := _chosen(names, (span > 0) & (span < DWARFED * scale)):
+        warnings.warn(
+            f"A few values dwarf all others in {quoted(dwarfed)}: after standardisation the "
+            "others look alike. Take logarithms or ranks, or leave out these rows.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _categories(table: Table, index: int) -> tuple[str, ...] | None:

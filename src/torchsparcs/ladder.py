@@ -2,15 +2,18 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
+
+from torch import Tensor
 
 from torchsparcs.compact_population import CompactPopulation
 from torchsparcs.config import TrainConfig
+from torchsparcs.crew import Crew
 from torchsparcs.direct import DirectSpace, direct_space, parameter_count, simplified
 from torchsparcs.elimination import cut_to
 from torchsparcs.evidence import Evidence, Judgement
 from torchsparcs.population import Population
-from torchsparcs.training import train
 
 ROWS_PER_SOURCE = 4  # of data, for the least squares of a cut
 FEWEST_ROWS = 2000
@@ -34,13 +37,14 @@ class Ladder:
     evidence: Evidence
     directs: list[DirectSpace]
     groups: list[int]  # those that are left
+    crew: Crew
     cuts: int = 0
 
     @classmethod
-    def of(cls, population: Population, evidence: Evidence) -> "Ladder":
+    def of(cls, population: Population, evidence: Evidence, crew: Crew) -> "Ladder":
         members, fits = range(population.members), evidence.fits
         directs = [simplified(direct_space(population.member(i))) for i in members]
-        ladder = cls(evidence, directs, list(range(len(directs) // fits)))
+        ladder = cls(evidence, directs, list(range(len(directs) // fits)), crew)
         ladder._cut([parameter_count(direct) for direct in directs[fits - 1 :: fits]])
         return ladder
 
@@ -54,7 +58,8 @@ class Ladder:
         for fit in range(self.evidence.fits):
             weights, bias = self.evidence.least_squares(fit)
             directs.append(replace(like, weights=weights, bias=bias, layers=like.layers[:0]))
-        (judgement,) = self.evidence.judge(CompactPopulation(directs))
+        linear = CompactPopulation(directs)
+        (judgement,) = self.crew.first(lambda: self.evidence.judge(linear))
         return Rung(0, 0, judgement, directs[-1])
 
     def sizes(self, shrink: float, largest: int | None) -> list[int]:
@@ -78,16 +83,21 @@ class Ladder:
         evidence, groups = self.evidence, len(self.groups)
         sizes = [math.floor(size * shrink ** (place / groups)) for place in range(groups)]
         uncut = sum(parameter_count(d) <= size for d in self._final)
-        self._cut(sizes)
         self.cuts += 1
+        self._cut(sizes)
         population = CompactPopulation(self.directs).to(evidence.inputs.device)
         weights = evidence.member_weights(groups)
-        train(population, evidence.pair, tuning, weights=weights, progress=False)
+        self.crew.train(f"tuning {self.cuts}", population, evidence.pair, tuning, weights)
         self.directs = population.to_directs()
         rungs = self._rungs(population)
         if uncut <= 1 and groups > FEWEST_GROUPS:
             self._leave(max(rungs, key=lambda rung: rung.judgement.loss).group)
         return rungs
+
+    @property
+    def _starts(self) -> range:
+        """Where the members of each group begin."""
+        return range(0, len(self.directs), self.evidence.fits)
 
     @property
     def _final(self) -> list[DirectSpace]:
@@ -100,11 +110,27 @@ class Ladder:
         sources = max(direct.weights.shape[1] for direct in self.directs)
         count = max(FEWEST_ROWS, ROWS_PER_SOURCE * sources)
         inputs = [self.evidence.some_inputs(fit, count) for fit in range(fits)]
-        for group, size in enumerate(sizes):
-            for fit in reversed(range(fits)):
-                place = group * fits + fit
-                self.directs[place] = cut_to(self.directs[place], inputs[fit], size)
-                size = min(size, parameter_count(self.directs[place])) if fit == fits - 1 else size
+        like = self.directs[0]
+
+        def compute() -> list[list[Tensor]]:
+            groups = [self.directs[start : start + fits] for start in self._starts]
+            found = self.crew.map(
+                partial(_cut_group, inputs), list(zip(groups, sizes, strict=True))
+            )
+            return [[d.weights, d.bias, d.layers] for group in found for d in group]
+
+        tensors = self.crew.journal.step(f"cut {self.cuts}", compute)
+        fields = ("weights", "bias", "layers")
+        self.directs = [
+            replace(
+                like,
+                **{
+                    name: tensor.to(like.weights.device)
+                    for name, tensor in zip(fields, each, strict=True)
+                },
+            )
+            for each in tensors
+        ]
 
     def _leave(self, group: int) -> None:
         place, fits = self.groups.index(group), self.evidence.fits
@@ -112,8 +138,17 @@ class Ladder:
         del self.directs[place * fits : (place + 1) * fits]
 
     def _rungs(self, population: CompactPopulation) -> list[Rung]:
-        judgements = self.evidence.judge(population)
+        judgements = self.crew.first(lambda: self.evidence.judge(population))
         return [
             Rung(group, self.cuts, judgement, direct)
             for group, judgement, direct in zip(self.groups, judgements, self._final, strict=True)
         ]
+
+
+def _cut_group(inputs: list[Tensor], item: tuple[list[DirectSpace], int]) -> list[DirectSpace]:
+    """The fits of one group cut to a size, those that judge no larger than the last."""
+    directs, size = item
+    last = cut_to(directs[-1], inputs[-1], size)
+    size = min(size, parameter_count(last))
+    judging = zip(directs[:-1], inputs[:-1], strict=True)
+    return [*(cut_to(direct, rows, size) for direct, rows in judging), last]

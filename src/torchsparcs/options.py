@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,15 +22,42 @@ Pick = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda")]
+EngineName = Annotated[
+    str,
+    typer.Option("--engine", metavar="local|ray", help="Who does the work: this machine, or Ray."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Of a running Ray cluster, with --engine ray."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder only.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 
-def numbers(name: str, text: str | None, kind: type) -> list[Any] | None:
+def one_of(name: str, value: str, known: Collection[str]) -> str:
+    if value not in known:
+        raise typer.BadParameter(f"Expected {' or '.join(known)}. Got {value!r}.", param_hint=name)
+    return value
+
+
+def check_alone(context: typer.Context, option: str, *others: str) -> None:
+    """A usage error where more was given than ``option`` and those that may go with it."""
+    allowed = {name.removeprefix("--") for name in (option, *others)}
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in allowed and source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(
+                f"Expected nothing but {', '.join(others)} beside it: the other options are those "
+                f"of the search that was begun. Got {name.replace('_', '-')}.",
+                param_hint=option,
+            )
+
+
+def numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
     if text is None:
         return None
     try:
-        return [kind(part) for part in text.split(",")]
+        return tuple(kind(part) for part in text.split(","))
     except ValueError:
         raise typer.BadParameter(
             f"Expected numbers with commas between them. Got {text!r}.", param_hint=name

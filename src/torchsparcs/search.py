@@ -3,17 +3,22 @@
 import dataclasses
 import math
 import operator
-import time
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from torchsparcs.config import TrainConfig
+from torchsparcs.crew import Crew
 from torchsparcs.devices import resolve_device, threads_for
+from torchsparcs.engines import Engine, engine_of
 from torchsparcs.evidence import Evidence, counted_rows
 from torchsparcs.folds import MANY_ROWS
+from torchsparcs.gathering import gathered
 from torchsparcs.history import History
+from torchsparcs.journal import opened
 from torchsparcs.ladder import Ladder
 from torchsparcs.network import checked_widths
 from torchsparcs.population import Population
@@ -22,7 +27,7 @@ from torchsparcs.progress import stage
 from torchsparcs.provenance import hardware, versions
 from torchsparcs.report.growth import MOST_STOPS, spread
 from torchsparcs.result import Attempt, Candidate, SearchResult, on_the_front
-from torchsparcs.training import train
+from torchsparcs.streams import RowStream
 from torchsparcs.ways import WAYS, SearchConfig, Way
 
 __all__ = ["SearchConfig", "search"]
@@ -35,7 +40,7 @@ LINEAR = 1e6  # a penalty weight under which nothing can be recruited
 
 def search(
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     widths: Sequence[int] | None = None,
     task: str = "auto",
@@ -47,6 +52,9 @@ def search(
     config: SearchConfig | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
+    engine: str | Engine = "local",
+    checkpoint: str | Path | None = None,
+    resume: bool | Literal["auto"] = False,
     progress: bool = True,
 ) -> SearchResult:
     """The front of score against size for a table, from one population of spectral networks.
@@ -70,7 +78,9 @@ def search(
     Args:
         X: (rows, columns), an array, tensor or DataFrame; text is one-hot encoded, everything is
             standardised, and that travels with the result.
-        y: (rows,), or (rows, outputs) for regression.
+            A :class:`RowStream` or a memory map need not fit into memory: one pass learns from all
+            rows how to standardise them, and draws those the search works on.
+        y: (rows,), or (rows, outputs) for regression; a stream has its own.
         widths: of the hidden layers, the most that a network may use.
         task: "regression", "classification", or "auto" to tell by the target.
         validation: "auto" (three folds; from 10,000 rows a fifth held out), a share of the rows, a
@@ -79,16 +89,20 @@ def search(
         max_parameters: nothing larger is kept.
         sample_weight: (rows,), how much each row counts.
         device: "auto" takes a GPU where there is one.
+        engine: "local", this process (under ``torchrun``, all its processes), or "ray", a Ray
+            cluster; every worker trains and cuts some of the networks, with the same outcome.
+        checkpoint: a folder for what has been done. The same call with ``resume=True`` goes on
+            from there and ends with the same networks, bit for bit, as a search that was never
+            interrupted. It is yours to delete once the result is saved.
+        resume: True needs work to go on with, False refuses it, ``"auto"`` takes what there is.
     """
     config = config if config is not None else SearchConfig()
     if not isinstance(config, SearchConfig):
         raise ValueError(f"Expected a SearchConfig. Got {type(config).__name__}.")
     if not isinstance(activation, str):
         raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
-    started = time.perf_counter()
     seed, on = _whole("seed", seed), resolve_device(device)
-    X, y, weight = counted_rows(X, y, sample_weight)
-    preprocessing = Preprocessing(Inputs.fit(X, weight), Target.fit(y, task, weight))
+    preprocessing, X, y, weight, seen = _prepared(X, y, task, sample_weight, seed)
     outputs = preprocessing.target.outputs
     if max_parameters is not None:
         max_parameters = _whole("max_parameters", max_parameters)
@@ -98,10 +112,25 @@ def search(
                 f"{outputs} outputs. Got {max_parameters}."
             )
     evidence = Evidence.of(preprocessing, X, y, weight, validation, seed).to(on)
-    run = _Search(evidence, outputs, widths, activation, config, seed, progress)
-    with threads_for(evidence.rows, on):
+    workers = engine_of(engine)
+    folder = None if checkpoint is None else Path(checkpoint)
+    asked = {
+        "widths": str(widths),
+        "penalty_weights": str(penalty_weights),
+        "max_parameters": max_parameters,
+        "activation": activation,
+        "config": dataclasses.asdict(config),
+        "seed": seed,
+        "device": on.type,
+        "versions": versions(),
+        "rows": "" if folder is None else evidence.digest(),
+    }
+    run = _Search(evidence, outputs, widths, activation, config, seed, progress, Crew(workers))
+    with opened(folder, asked, resume, workers.ranks) as journal, threads_for(evidence.rows, on):
+        run.crew = Crew(workers, journal)
         weights, way = run.plan(penalty_weights)
         linear, candidates = run.candidates(weights, WAYS[way], max_parameters)
+        seconds = journal.seconds
     settings = {
         "task": preprocessing.target.task,
         "widths": list(run.widths(WAYS[way])),
@@ -109,18 +138,35 @@ def search(
         "penalty_weights": weights,
         "way": way,
         "rows": evidence.rows,
+        "rows_seen": seen,
         "judged_rows": len(evidence.folds.judged),
         "fits": evidence.fits,
         "max_parameters": max_parameters,
         "seed": seed,
         "device": str(on),
-        "seconds": time.perf_counter() - started,
+        "seconds": seconds,
         "config": dataclasses.asdict(config),
         "hardware": hardware(on),
         "versions": versions(),
     }
     front = tuple(on_the_front(candidates, max_parameters))
     return SearchResult(front, linear, preprocessing, run.history, settings, run.attempts)
+
+
+def _prepared(
+    X: Any, y: Any, task: str, sample_weight: Any, seed: int
+) -> tuple[Preprocessing, Any, Any, np.ndarray | None, int]:
+    """The preprocessing, X, y and the weights of the rows to work on, and how many there were."""
+    if isinstance(X, np.memmap):
+        X, y = RowStream.of((X, y)), None
+    if isinstance(X, RowStream):
+        if y is not None or sample_weight is not None:
+            raise ValueError("Expected neither y nor sample weights beside a stream. Got some.")
+        found = gathered(X, task, seed)
+        return found.preprocessing, found.X, found.y, None, found.rows
+    X, y, weight = counted_rows(X, y, sample_weight)
+    preprocessing = Preprocessing(Inputs.fit(X, weight), Target.fit(y, task, weight))
+    return preprocessing, X, y, weight, len(X)
 
 
 class _Search:
@@ -135,8 +181,10 @@ class _Search:
         config: SearchConfig,
         seed: int,
         progress: bool,
+        crew: Crew,
     ):
-        self.evidence, self.config, self.seed, self.progress = evidence, config, seed, progress
+        self.evidence, self.config, self.seed, self.crew = evidence, config, seed, crew
+        self.progress = progress and crew.engine.ranks.is_first
         self.outputs, self.hidden, self.activation = outputs, hidden, activation
         self.widths(WAYS["asleep"])  # bad ones are refused before anything is done
         self.history = History()
@@ -166,27 +214,28 @@ class _Search:
             some = path[2::2] or path[1:]
             judging = self.evidence.judging_fits()
             losses = [
-                WAYS[way].handicap * min(self._rehearsal(judging, steps, some, WAYS[way])[0])
+                WAYS[way].handicap * min(self._rehearsal(way, judging, steps, some, WAYS[way])[0])
                 for way in ways
             ]
         return path, ways[losses.index(min(losses))]
 
     def _path_from_pilot(self) -> list[float]:
         first, steps = self.evidence.judging_fits(1), self.steps * PILOT_SHARE
-        _, idle = self._rehearsal(first, steps, PILOT_WEIGHTS, WAYS["asleep"])
+        _, idle = self._rehearsal("pilot", first, steps, PILOT_WEIGHTS, WAYS["asleep"])
         recruit_nothing = [w for w, is_idle in zip(PILOT_WEIGHTS, idle, strict=True) if is_idle]
         largest = min(recruit_nothing, default=PILOT_WEIGHTS[0] * PATH_RATIO)
         return [largest / PATH_RATIO**step for step in range(self.config.path + 1)]
 
     def _rehearsal(
-        self, evidence: Evidence, steps: float, weights: Sequence[float], way: Way
+        self, name: str, evidence: Evidence, steps: float, weights: Sequence[float], way: Way
     ) -> tuple[list[float], list[bool]]:
         """Of each weight the loss, infinite where it diverged, and whether it recruits nothing."""
         population = self._population(len(weights) * evidence.fits, way)
         each = tuple(weight for weight in weights for _ in range(evidence.fits))
         recipe = self.config.recipe(way, evidence, steps, each, self.seed)
-        self._train(population, evidence, recipe)
-        losses = [found.loss for found in evidence.judge(population)]
+        self._train(name, population, evidence, recipe)
+        judgements = self.crew.first(lambda: evidence.judge(population))
+        losses = [found.loss for found in judgements]
         return (
             [loss if math.isfinite(loss) else math.inf for loss in losses],
             [not any(counts) for counts in population.recruited[:: evidence.fits]],
@@ -201,9 +250,9 @@ class _Search:
         penalties = [LINEAR, *weights[1:]]
         each = tuple(weight for weight in penalties for _ in range(evidence.fits))
         recipe = config.recipe(way, evidence, self.steps, each, self.seed)
-        history = self._train(population, evidence, recipe, progress=self.progress)
+        history = self._train("training", population, evidence, recipe, progress=self.progress)
         self.history = _thinned(history)
-        ladder = Ladder.of(population, evidence)
+        ladder = Ladder.of(population, evidence, self.crew)
         rungs = ladder.top()
         linear = [rungs[0]]
         if evidence.task == "regression":
@@ -243,13 +292,14 @@ class _Search:
 
     def _train(
         self,
+        name: str,
         population: Population,
         evidence: Evidence,
         config: TrainConfig,
         progress: bool = False,
     ) -> History:
         weights = evidence.member_weights(population.members // evidence.fits)
-        return train(population, evidence.pair, config, weights=weights, progress=progress)
+        return self.crew.train(name, population, evidence.pair, config, weights, progress=progress)
 
 
 def _thinned(history: History) -> History:

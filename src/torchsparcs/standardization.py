@@ -4,11 +4,15 @@ The mean is m = Σ wᵢ xᵢ and the scale s = √(Σ wᵢ (xᵢ − m)²), wher
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 BLOCK = 128  # rows worked on at once, so that they stay in the cache
+FAINT, LIFT = 1e-290, 2.0**200  # numbers so near the smallest ones are multiplied first, exactly
+FARTHEST_EVER = 1e30  # from zero, after standardisation: float32 has room for sums of such numbers
+UNWIELDY = 1e30  # sample weights larger than that, or smaller than its inverse
 
 
 class Moments(NamedTuple):
@@ -32,7 +36,13 @@ def moments(values: np.ndarray, weight: np.ndarray | None = None) -> Moments:
         low, high = values.min(axis=0), values.max(axis=0)
         span = high - low
         largest = np.maximum(np.abs(low), np.abs(high))
-        is_constant = span <= 8 * limits.eps * largest + limits.tiny
+        is_faint = (largest > 0) & (largest < FAINT)
+        if is_faint.any():
+            lift = np.where(is_faint, LIFT, 1.0)
+            mean, scale, is_constant = moments(values * lift, weight)
+            least = np.where(is_constant, 0.0, math.ulp(0.0))
+            return Moments(mean / lift, np.maximum(scale / lift, least), is_constant)
+        is_constant = span <= 8 * limits.eps * largest
         # in units of the span, squares neither overflow nor vanish
         unit = np.where(is_constant, 1.0, span)
         mean = np.where(is_constant, low, share @ values)
@@ -44,13 +54,26 @@ def moments(values: np.ndarray, weight: np.ndarray | None = None) -> Moments:
     return Moments(mean, scale, is_constant)
 
 
-def standardized(values: np.ndarray, mean: Any, scale: Any) -> np.ndarray:
-    """(x − m) / s, computed in float64 and kept in float32."""
+def standardized(
+    values: np.ndarray, mean: Any, scale: Any, names: Sequence[str] = ()
+) -> np.ndarray:
+    """(x − m) / s, computed in float64 and kept in float32.
+
+    A number that is out of all proportion is a ValueError that names its column.
+    """
     mean, scale = np.asarray(mean), np.asarray(scale)
     result = np.empty(values.shape, dtype=np.float32)
-    for start in range(0, len(values), BLOCK):
-        part = slice(start, start + BLOCK)
-        result[part] = (values[part] - mean) / scale
+    with np.errstate(over="ignore"):
+        for start in range(0, len(values), BLOCK):
+            part = slice(start, start + BLOCK)
+            result[part] = (values[part] - mean) / scale
+    if result.size and not max(result.max(), -result.min()) <= FARTHEST_EVER:
+        row, column = np.argwhere(~(np.abs(result) <= FARTHEST_EVER))[0]
+        where = f" of {names[column]!r}" if names else ""
+        raise ValueError(
+            f"Expected numbers like those that were fitted. Got {values[row, column]:.3g} in row "
+            f"{row}{where}, where the mean is {mean[column]:.3g}, the scale {scale[column]:.3g}."
+        )
     return result
 
 
@@ -69,7 +92,10 @@ def check_moments(mean: Any, scale: Any, columns: int) -> None:
 
 
 def weights_of(sample_weight: Any, rows: int) -> np.ndarray | None:
-    """``sample_weight`` as float64 (rows,), or None where there is none."""
+    """``sample_weight`` as float64 (rows,), or None where there is none.
+
+    Where they are beyond float32, they are brought near one all together.
+    """
     if sample_weight is None:
         return None
     try:
@@ -85,4 +111,53 @@ def weights_of(sample_weight: Any, rows: int) -> np.ndarray | None:
             "Expected sample weights that are finite, not negative and not all zero. "
             f"Got values from {weight.min()} to {weight.max()}."
         )
+    if not 1 / UNWIELDY <= weight.max() <= UNWIELDY:  # only their ratios matter: a power of two
+        return np.ldexp(weight, -int(np.frexp(weight.max())[1]))
     return weight
+
+
+class MergedMoments(NamedTuple):
+    """Of rows that come part by part: how many, and of each column, (columns,) each.
+
+    Of two parts with nₐ and n_b of the n rows and δ = m_b − mₐ, all of them have
+    m = mₐ + δ n_b/n and s² = sₐ² nₐ/n + s_b² n_b/n + δ² nₐ n_b/n².
+
+    >>> values = np.array([[1.0, 7.0], [3.0, 7.0], [8.0, 7.0]])
+    >>> merged = MergedMoments.of(values[:1]).with_part(MergedMoments.of(values[1:]))
+    >>> merged.rows, merged.moments().mean, merged.moments().is_constant
+    (3, array([4., 7.]), array([False,  True]))
+    """
+
+    rows: int
+    mean: np.ndarray
+    scale: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "MergedMoments":
+        """Of one part, ``values`` (rows, columns) in float64."""
+        mean, scale, _ = moments(values)
+        return cls(len(values), mean, scale, values.min(axis=0), values.max(axis=0))
+
+    def with_part(self, other: "MergedMoments") -> "MergedMoments":
+        """Of the rows of both."""
+        rows = self.rows + other.rows
+        mine, its = self.rows / rows, other.rows / rows
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = other.mean - self.mean
+            within = np.hypot(math.sqrt(mine) * self.scale, math.sqrt(its) * other.scale)
+            return MergedMoments(
+                rows,
+                self.mean + its * step,
+                np.hypot(within, math.sqrt(mine * its) * step),  # squares would overflow
+                np.minimum(self.low, other.low),
+                np.maximum(self.high, other.high),
+            )
+
+    def moments(self) -> Moments:
+        """As :func:`moments` has them of all the rows, but for rounding."""
+        is_constant = moments(np.stack([self.low, self.high])).is_constant
+        mean = np.where(is_constant, self.low, self.mean)
+        least = np.where(is_constant, 0.0, math.ulp(0.0))
+        return Moments(mean, np.maximum(np.where(is_constant, 0.0, self.scale), least), is_constant)

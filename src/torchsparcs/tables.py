@@ -191,12 +191,14 @@ def number(value: Any) -> float | None:
     """``value`` as a float, NaN where it is missing, None where it is text that is no number."""
     if is_missing(value):
         return math.nan
-    if not isinstance(value, str):
-        return float(value)
     try:
         parsed = float(value)
+    except OverflowError:  # an integer with hundreds of digits
+        return math.inf if value > 0 else -math.inf
     except ValueError:
         return None
+    if not isinstance(value, str):
+        return parsed
     return parsed if math.isfinite(parsed) and "_" not in value else None
 
 

@@ -116,6 +116,13 @@ class Target(Record):
                 raise ValueError(
                     f"Expected a target that varies. Got one value throughout {quoted(flat)}."
                 )
+            is_finite = np.isfinite(mean) & np.isfinite(scale)
+            if not is_finite.all():
+                large = [name for (name, _), ok in zip(columns, is_finite, strict=True) if not ok]
+                raise ValueError(
+                    "Expected a target whose mean and scale are finite floats. Got numbers that "
+                    f"are too large in {quoted(large)}: divide them by a power of ten."
+                )
             return cls(
                 tuple(name for name, _ in columns),
                 task,
@@ -166,7 +173,8 @@ class Target(Record):
             )
         if self.classes is None:
             values = np.column_stack([_numbers(*column) for column in columns])
-            result = torch.from_numpy(standardized(values, self.mean, self.scale))
+            names = [name for name, _ in columns]
+            result = torch.from_numpy(standardized(values, self.mean, self.scale, names))
             return result[:, 0] if len(self.names) == 1 else result
         entries = columns[0][1].tolist()
         label = text_of if isinstance(self.classes[0], str) else lambda value: value

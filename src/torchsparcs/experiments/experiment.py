@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchsparcs.devices import resolve_device
+from torchsparcs.engines import Engine, engine_of
 from torchsparcs.experiments.work import (
     Content,
     Work,
@@ -70,6 +71,7 @@ def reproduce(
     *,
     setting: Any = None,
     device: str = "auto",
+    engine: str | Engine = "local",
     command: str = "",
     force: bool = False,
     progress: bool = False,
@@ -87,7 +89,7 @@ def reproduce(
             f"Got {setting!r}."
         )
     place = resolve_device(device)
-    work = Work(folder, place, progress, report)
+    work = Work(folder, place, progress, report, engine_of(engine))
     asked = {
         "experiment": experiment.name,
         "setting": plain(asdict(setting)),

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,12 @@ from torch import nn
 
 from torchsparcs.checkpoints import write_atomically
 from torchsparcs.config import TrainConfig
+from torchsparcs.crew import Crew
 from torchsparcs.data import Pair
+from torchsparcs.engines import Engine
 from torchsparcs.history import History
+from torchsparcs.journal import Journal
+from torchsparcs.population import Population
 from torchsparcs.training import train
 
 Content = dict[str, Any]  # what JSON holds
@@ -31,6 +35,7 @@ class Work:
     device: torch.device
     progress: bool = False
     report: Callable[[str], None] = say_nothing
+    engine: Engine = field(default_factory=Engine)
 
     def part(self, name: str, compute: Callable[[], Content]) -> Content:
         """What ``compute`` returns; an interrupted run does not compute it twice."""
@@ -47,7 +52,10 @@ class Work:
     def train(
         self, name: str, module: nn.Module, data: Pair, config: TrainConfig, **options: Any
     ) -> History:
-        """``train``, going on where an interrupted run stopped."""
+        """``train``, going on where an interrupted run stopped; a population on the engine."""
+        if isinstance(module, Population) and not options:
+            crew = Crew(self.engine, Journal(self.parts))
+            return crew.train(_file_name(name), module, data, config, progress=self.progress)
         checkpoint = self._checkpoint(name)
         return train(
             module,

@@ -48,7 +48,7 @@ def _data(result: Any) -> list[list[str]]:
     kinds += [f"{constant:,} constant, left out"] * bool(constant)
     facts = [
         ["name", shortened(settings.get("data", "not recorded"))],
-        ["rows", f"{settings['rows']:,}"],
+        ["rows", _rows(settings)],
         ["columns", f"{len(columns):,}: {', '.join(kinds)}"],
         ["judged on", judged_by(settings)],
     ]
@@ -99,3 +99,8 @@ def _made_with(settings: dict[str, Any]) -> list[list[str]]:
         ["device", str(settings.get("device", "not recorded"))],
         ["wall time", "not recorded" if seconds is None else duration_words(seconds)],
     ]
+
+
+def _rows(settings: dict[str, Any]) -> str:
+    used, seen = settings["rows"], settings.get("rows_seen", settings["rows"])
+    return f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}"

@@ -1,0 +1,170 @@
+"""A search as the command line asks for it, written down before it begins so that it can go on."""
+
+import contextlib
+import dataclasses
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import torchsparcs
+from torchsparcs.checkpoints import write_atomically
+from torchsparcs.console import print_files, print_front, say, summary
+from torchsparcs.datasets import BUILT_IN, load_dataset
+from torchsparcs.engines import Engine, engine_of
+from torchsparcs.export import to_onnx
+from torchsparcs.journal import ASKED, alone_in
+from torchsparcs.ranks import Ranks
+from torchsparcs.records import Record
+from torchsparcs.result import SearchResult
+from torchsparcs.search import SearchConfig, search
+from torchsparcs.streams import FILES, RowStream
+from torchsparcs.target import Target
+
+LARGE = 2**28  # bytes of a file that is not read whole
+PARTS, JOB = "parts", "job.json"  # what is done so far, and what is to be done
+
+
+@dataclass(frozen=True)
+class Job(Record):
+    """The options of ``sparcs search`` that decide its outcome."""
+
+    data: str
+    target: str | tuple[str, ...] | None = None
+    task: str = "auto"
+    max_parameters: int | None = None
+    pick: str = "smallest"
+    validation: str | int | float = "auto"
+    widths: tuple[int, ...] | None = None
+    penalty_weights: tuple[float, ...] | None = None
+    steps: int | None = None
+    seed: int = 0
+    device: str = "auto"
+
+    @classmethod
+    def begun_in(cls, folder: Path) -> "Job":
+        """The one that was interrupted in ``folder``; a ValueError where there is none."""
+        path = folder / PARTS / JOB
+        if not path.is_file():
+            known = "is finished" if (folder / "settings.json").is_file() else "has none"
+            raise ValueError(f"Expected a search to go on with. {folder} {known}.")
+        try:
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ValueError(f"Expected a search to go on with. {path} is damaged.") from error
+
+    def run(
+        self,
+        folder: Path,
+        console: Console,
+        *,
+        resume: bool,
+        engine: str = "local",
+        address: str | None = None,
+        progress: bool = False,
+    ) -> None:
+        """Search, and write everything into ``folder``; by several processes, the first writes."""
+        ranks, parts = Ranks.current(), folder / PARTS
+        X, y = self._rows(console)
+        with _alone_in(folder) if ranks.is_first else contextlib.nullcontext():
+            if ranks.is_first and not resume:
+                self._begin(parts)
+            result = self._searched(X, y, parts, engine_of(engine, address), progress)
+            if ranks.is_first:
+                self._write(result, folder, console)
+                shutil.rmtree(parts)
+
+    def _begin(self, parts: Path) -> None:
+        for old in parts.iterdir():
+            if old.suffix in (".json", ".safetensors", ".checkpoint", ".partial"):
+                old.unlink()
+        is_file = self.data not in BUILT_IN
+        there = dataclasses.replace(self, data=str(Path(self.data).absolute())) if is_file else self
+        text = json.dumps(there.to_json(), indent=1) + "\n"
+        write_atomically(parts / JOB, lambda file: file.write(text.encode()))
+
+    def _rows(self, console: Console) -> tuple[Any, Any]:
+        """What :func:`search` takes: a table, or of a large file a stream."""
+        target = list(self.target) if isinstance(self.target, tuple) else self.target
+        path = Path(self.data)
+        if path.is_file() and path.stat().st_size > LARGE and path.name.lower().endswith((*FILES,)):
+            console.print(f"{self.data}: too large to be read whole, {path.stat().st_size:,} bytes")
+            return RowStream.of(path, target), None
+        dataset = load_dataset(self.data, target)
+        rows, columns = dataset.X.shape
+        console.print(summary(self.data, rows, columns, Target.fit(dataset.y, self.task)))
+        return dataset.X, dataset.y
+
+    def _searched(
+        self, X: Any, y: Any, parts: Path, engine: Engine, progress: bool
+    ) -> SearchResult:
+        steps = self.steps
+        result = search(
+            X,
+            y,
+            widths=self.widths,
+            task=self.task,
+            validation=self.validation,
+            penalty_weights=self.penalty_weights or "auto",
+            max_parameters=self.max_parameters,
+            config=None if steps is None else SearchConfig(steps=steps, longest=steps),
+            seed=self.seed,
+            device=self.device,
+            engine=engine,
+            checkpoint=parts,
+            resume="auto",
+            progress=progress,
+        )
+        names = result.preprocessing.target.names
+        asked = {
+            "data": self.data,
+            "target": names[0] if len(names) == 1 else list(names),
+            "pick": self.pick,
+            "version": torchsparcs.__version__,
+        }
+        return dataclasses.replace(result, settings={**result.settings, **asked})
+
+    def _write(self, result: SearchResult, folder: Path, console: Console) -> None:
+        for litter in folder.rglob(".*.partial"):  # of a process that was killed
+            litter.unlink()
+        result.save(folder, force=True)
+        lacking = _onnx_or_reason(result, self.pick, folder / "model.onnx")
+        result.report(folder / "report.html", force=True)
+        print_front(console, result, self.pick)
+        print_files(console, folder, lacking)
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a search was begun in ``folder`` and not finished."""
+    return (folder / PARTS / JOB).is_file()
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """What is done stays there whatever happens; where nothing was done, nothing stays."""
+    parts = folder / PARTS
+    made = [path for path in (parts, *parts.parents) if not path.exists()]
+    try:
+        with alone_in(parts):
+            yield
+    except BaseException as error:
+        if (parts / f"{ASKED}.safetensors").exists():
+            if isinstance(error, KeyboardInterrupt):
+                say(f"What is done is kept: sparcs search --resume {folder} goes on from here.")
+        elif made:
+            shutil.rmtree(made[-1], ignore_errors=True)
+        raise
+
+
+def _onnx_or_reason(result: SearchResult, pick: str, path: Path) -> str | None:
+    """Write the picked network, or say why not; the search was worth it either way."""
+    path.unlink(missing_ok=True)  # of an earlier search
+    try:
+        to_onnx(result.deployed(pick), path)
+    except (ImportError, RuntimeError) as error:
+        return f"{path.name} was not written: {error}"
+    return None

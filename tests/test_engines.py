@@ -1,0 +1,216 @@
+"""Engines: whoever does the work, in however many parts, the outcome is the same."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import joblib
+import pytest
+import torch
+
+from torchsparcs import Population, SearchConfig, SparcsClassifier, TrainConfig, search
+from torchsparcs.crew import Crew
+from torchsparcs.datasets import load_dataset
+from torchsparcs.engines import ENGINES, Engine, engine_of
+from torchsparcs.experiments import EXPERIMENTS, reproduce
+from torchsparcs.journal import Journal
+
+QUICK = SearchConfig(steps=40, longest=40, path=2, shrink=0.4)
+
+
+class Several(Engine):
+    """This process in turns, as if it were ``workers``; the last part is done first."""
+
+    def __init__(self, workers):
+        self.workers = workers
+
+    def map(self, function, items):
+        for place in reversed(range(len(items))):
+            yield place, function(items[place])
+
+
+def iris(seed=0, **options):
+    table = load_dataset("iris")
+    return search(table.X, table.y, config=QUICK, seed=seed, progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return iris()
+
+
+def assert_same(first, second):
+    assert first.attempts == second.attempts
+    assert first.history.train_loss == second.history.train_loss
+    for mine, other in zip(first.front, second.front, strict=True):
+        pairs = zip(mine.network.parameters(), other.network.parameters(), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)
+
+
+class TestParts:
+    @pytest.mark.parametrize("workers", [2, 3, 50])
+    def test_the_number_of_workers_changes_nothing(self, alone, workers):
+        assert_same(alone, iris(engine=Several(workers)))
+
+    def test_each_part_is_kept_as_it_is_done(self, alone, tmp_path):
+        class Lost(Several):
+            done = 0
+
+            def map(self, function, items):
+                for found in super().map(function, items):
+                    yield found
+                    self.done += 1
+                    if self.done == 12:
+                        raise ConnectionError
+
+        options = {"checkpoint": tmp_path, "resume": "auto"}
+        with pytest.raises(ConnectionError):
+            iris(engine=Lost(2), **options)
+        parts = {path.stem for path in tmp_path.glob("*-*.safetensors")}
+        assert len(parts) >= 3
+        assert_same(alone, iris(engine=Several(2), **options))
+        assert_same(alone, iris(**options))  # with another number of workers what fits is used
+
+    def test_members_with_data_of_their_own(self):
+        x = torch.rand(6, 80, 2, generator=torch.Generator().manual_seed(0))
+        data = (x, x.sum(dim=-1))
+        config = TrainConfig(epochs=3, penalty_weight=tuple(10.0**-k for k in range(6)))
+        found = []
+        for engine in (Engine(), Several(3)):
+            population = Population([2, 16, 1], seeds=range(6))
+            history = Crew(engine, Journal()).train("students", population, data, config)
+            found.append((population.state_dict(), history.train_loss, history.recruited))
+        assert all(torch.equal(value, found[1][0][name]) for name, value in found[0][0].items())
+        assert found[0][1:] == found[1][1:]
+
+    def test_unknown_names(self):
+        assert set(ENGINES) == {"local", "ray"}
+        with pytest.raises(ValueError, match=r"Expected an engine among local, ray\. Got 'dask'"):
+            engine_of("dask")
+
+
+class TestThreads:
+    def test_two_searches_at_a_time(self, alone):
+        other = iris(seed=1)
+        threads = torch.get_num_threads()
+        torch.manual_seed(5)
+        state = torch.get_rng_state()
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(iris, [0, 1, 0, 1]))
+        for result, expected in zip(found, [alone, other] * 2, strict=True):
+            assert_same(result, expected)
+        assert torch.equal(torch.get_rng_state(), state)
+        assert torch.get_num_threads() == threads
+
+
+# --- Ray ---
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    ray = pytest.importorskip("ray")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+def ray_workers() -> list[int]:
+    """The processes that are at a task of ours."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"ray::_call" in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+class TestRay:
+    def test_a_cluster_finds_what_one_process_finds(self, cluster, alone, tmp_path):
+        assert engine_of("ray").workers == 2
+        assert_same(alone, iris(engine="ray", checkpoint=tmp_path))
+        assert len(list(tmp_path.glob("training *-*.safetensors"))) == 2
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
+    def test_a_worker_that_is_killed_is_made_up_for(self, cluster, alone):
+        killed, over = [], threading.Event()
+
+        def kill_some():
+            while len(killed) < 2 and not over.is_set():
+                if workers := ray_workers():
+                    os.kill(workers[0], signal.SIGKILL)
+                    killed.append(workers[0])
+                    time.sleep(1)
+                time.sleep(0.005)
+
+        killer = threading.Thread(target=kill_some)
+        killer.start()
+        try:
+            found = iris(engine="ray")
+        finally:
+            over.set()
+            killer.join()
+        assert killed
+        assert_same(alone, found)
+
+    def test_an_error_in_a_task_is_the_error_of_the_search(self, cluster):
+        with pytest.raises(ZeroDivisionError):
+            list(engine_of("ray").map(lambda item: 1 // item, [1, 0, 2]))
+
+    def test_an_experiment(self, cluster, tmp_path):
+        experiment = EXPERIMENTS["teacher-student"]
+        tiny = replace(
+            experiment.quick,
+            seeds=(100, 101, 102, 103),
+            dimension=4,
+            hidden=(16, 8),
+            points=400,
+            epochs=2,
+        )
+        found = [
+            reproduce(experiment, tmp_path / engine, setting=tiny, device="cpu", engine=engine)
+            for engine in ("local", "ray")
+        ]
+        assert found[0]["results"]["runs"] == found[1]["results"]["runs"]
+
+    def test_no_cluster_at_the_address(self, cluster):
+        code = (
+            "from torchsparcs.engines import engine_of\n"
+            "try:\n    engine_of('ray', '127.0.0.1:1')\n"
+            "except ValueError as error:\n    print(error)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "Expected a Ray cluster at '127.0.0.1:1'" in done.stdout, done.stderr
+
+
+class TestJoblib:
+    """scikit-learn's own parallelism over fits of an estimator."""
+
+    @staticmethod
+    def scores(n_jobs):
+        from sklearn.model_selection import cross_val_score
+
+        table = load_dataset("iris")
+        model = SparcsClassifier(steps=40, widths=(16,), random_state=0)
+        return cross_val_score(model, table.X, table.y, cv=2, n_jobs=n_jobs).tolist()
+
+    def test_loky(self):
+        with joblib.parallel_backend("loky"):
+            assert self.scores(2) == self.scores(None)
+
+    def test_ray(self, cluster):
+        from ray.util.joblib import register_ray
+
+        register_ray()
+        with joblib.parallel_backend("ray"):
+            assert self.scores(2) == self.scores(None)
