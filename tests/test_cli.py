@@ -14,9 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from outcomes import assert_same
 
 import torchsparcs
 from torchsparcs import cli, jobs
+from torchsparcs.crew import Crew
 
 QUICK = ("--steps", "30", "--widths", "8,4", "--penalty-weights", "0.01", "--validation", "2")
 MARKUP = "[red]width"  # a column whose name rich must not understand
@@ -552,3 +554,79 @@ def test_the_command_itself(tmp_path):
     )
     assert (outcome.returncode, outcome.stdout) == (1, "")
     assert outcome.stderr == "error: Expected a data file. There is none at none.csv.\n"
+
+
+# --- going on ---
+
+
+class TestResume:
+    QUICK = ("--steps", "20", "--widths", "8")
+
+    @pytest.fixture
+    def interrupted(self, tmp_path, monkeypatch):
+        """A folder in which a search was stopped by Ctrl-C in its training."""
+        folder = tmp_path / "run"
+        train, names = Crew.train, []
+
+        def stop(crew, name, *rest, **more):
+            names.append(name)
+            if name == "training":
+                raise KeyboardInterrupt
+            return train(crew, name, *rest, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Crew, "train", stop)
+            outcome = sparcs("search", "iris", *self.QUICK, "--seed", "3", "--out", folder)
+        assert outcome.code == 130
+        assert f"What is done is kept: sparcs search --resume {folder} goes on" in outcome.err
+        assert "pilot" in names
+        return folder
+
+    def test_it_knows_its_options(self, interrupted, tmp_path):
+        outcome = sparcs("search", "--resume", interrupted)
+        assert outcome.code == 0, outcome.err
+        other = tmp_path / "other"
+        sparcs("search", "iris", *self.QUICK, "--seed", "3", "--out", other)
+        assert_same(torchsparcs.load_result(interrupted), torchsparcs.load_result(other))
+        assert sorted(p.name for p in interrupted.iterdir()) == sorted(
+            p.name for p in other.iterdir()
+        )
+        again = sparcs("search", "--resume", interrupted)
+        assert (again.code, again.out) == (0, "")
+        assert "is finished: sparcs show" in again.err
+
+    def test_other_options_are_refused(self, interrupted):
+        outcome = sparcs("search", "--resume", interrupted, "--seed", "4")
+        assert outcome.code == 2
+        assert "Got seed" in outcome.err
+        assert sparcs("search", "--resume", interrupted, "--quiet").out == f"{interrupted}\n"
+
+    def test_nothing_to_go_on_with(self, tmp_path):
+        outcome = sparcs("search", "--resume", tmp_path)
+        assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+        assert "has none" in outcome.err
+        (tmp_path / "parts").mkdir()
+        (tmp_path / "parts" / "job.json").write_text('{"data": 3, "colour": 1}')
+        assert "job.json is damaged" in sparcs("search", "--resume", tmp_path).err
+
+    def test_a_folder_with_unfinished_work_is_not_touched(self, interrupted):
+        before = files_in(interrupted)
+        outcome = sparcs("search", "iris", *self.QUICK, "--out", interrupted)
+        assert outcome.code == 1
+        assert "has files in it" in outcome.err
+        assert files_in(interrupted) == before
+        assert sparcs("search", "iris", *self.QUICK, "--out", interrupted, "--force").code == 0
+        assert torchsparcs.load_result(interrupted).settings["seed"] == 0
+
+    def test_unfinished_work_in_the_usual_folder_is_told_of(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(Crew, "train", lambda *_, **__: 1 / 0)
+        assert sparcs("search", "iris", *self.QUICK).code == 1
+        outcome = sparcs("search", "iris", *self.QUICK)
+        assert "runs/iris has an unfinished search: sparcs search --resume" in outcome.err
+        assert Path("runs/iris-2/parts/job.json").exists()
+
+    def test_unknown_engines(self):
+        outcome = sparcs("search", "iris", "--engine", "dask")
+        assert outcome.code == 2
+        assert "Expected local or ray. Got 'dask'" in outcome.err

@@ -14,6 +14,8 @@ from pathlib import Path
 import joblib
 import pytest
 import torch
+from outcomes import assert_same
+from sklearn.model_selection import cross_val_score
 
 from torchsparcs import Population, SearchConfig, SparcsClassifier, TrainConfig, search
 from torchsparcs.crew import Crew
@@ -44,14 +46,6 @@ def iris(seed=0, **options):
 @pytest.fixture(scope="module")
 def alone():
     return iris()
-
-
-def assert_same(first, second):
-    assert first.attempts == second.attempts
-    assert first.history.train_loss == second.history.train_loss
-    for mine, other in zip(first.front, second.front, strict=True):
-        pairs = zip(mine.network.parameters(), other.network.parameters(), strict=True)
-        assert all(torch.equal(a, b) for a, b in pairs)
 
 
 class TestParts:
@@ -193,24 +187,28 @@ class TestRay:
         assert "Expected a Ray cluster at '127.0.0.1:1'" in done.stdout, done.stderr
 
 
+def scores(n_jobs=None):
+    table = load_dataset("iris")
+    model = SparcsClassifier(steps=20, widths=(8,), random_state=0)
+    return cross_val_score(model, table.X, table.y, cv=2, n_jobs=n_jobs).tolist()
+
+
 class TestJoblib:
     """scikit-learn's own parallelism over fits of an estimator."""
 
-    @staticmethod
-    def scores(n_jobs):
-        from sklearn.model_selection import cross_val_score
-
-        table = load_dataset("iris")
-        model = SparcsClassifier(steps=40, widths=(16,), random_state=0)
-        return cross_val_score(model, table.X, table.y, cv=2, n_jobs=n_jobs).tolist()
-
     def test_loky(self):
         with joblib.parallel_backend("loky"):
-            assert self.scores(2) == self.scores(None)
+            assert scores(2) == scores()
 
     def test_ray(self, cluster):
         from ray.util.joblib import register_ray
 
         register_ray()
         with joblib.parallel_backend("ray"):
-            assert self.scores(2) == self.scores(None)
+            assert scores(2) == scores()
+
+    def test_dask(self):
+        distributed = pytest.importorskip("distributed")
+        options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+        with distributed.Client(**options), joblib.parallel_backend("dask"):
+            assert scores(2) == scores()

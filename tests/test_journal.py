@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from outcomes import assert_same
 
 from torchsparcs import SearchConfig, jobs, load_result, search
 from torchsparcs.checkpoints import load_checkpoint
@@ -28,17 +29,6 @@ JOB = Job("iris", steps=20, widths=(8,))
 def wine():
     table = load_dataset("wine")
     return table.X, table.y
-
-
-def assert_same(first, second):
-    """Everything but the time it took."""
-    assert [c.score for c in first.front] == [c.score for c in second.front]
-    assert first.attempts == second.attempts
-    assert first.history.train_loss == second.history.train_loss
-    for mine, other in zip(first.front, second.front, strict=True):
-        assert mine.architecture == other.architecture
-        pairs = zip(mine.network.parameters(), other.network.parameters(), strict=True)
-        assert all(torch.equal(a, b) for a, b in pairs)
 
 
 class TestPacking:

@@ -26,7 +26,7 @@ from torchsparcs.console import (
 from torchsparcs.datasets import BUILT_IN, load_dataset, read_table, table_name
 from torchsparcs.engines import ENGINES, engine_of
 from torchsparcs.export import to_onnx, to_torch_export
-from torchsparcs.jobs import Job, is_unfinished
+from torchsparcs.jobs import Job, is_finished, is_unfinished
 from torchsparcs.options import (
     Address,
     Device,
@@ -159,6 +159,9 @@ def search(
     with started() as ranks:
         if resume is not None:
             check_alone(context, "--resume", "--engine", "--address", "--quiet")
+            if is_finished(resume):
+                say(f"{resume} is finished: sparcs show {resume} prints what was found.")
+                return
             job, folder = Job.begun_in(resume), resume
         else:
             job = Job(

@@ -50,8 +50,7 @@ class Job(Record):
         """The one that was interrupted in ``folder``; a ValueError where there is none."""
         path = folder / PARTS / JOB
         if not path.is_file():
-            known = "is finished" if (folder / "settings.json").is_file() else "has none"
-            raise ValueError(f"Expected a search to go on with. {folder} {known}.")
+            raise ValueError(f"Expected a search to go on with. {folder} has none.")
         try:
             return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
         except ValueError as error:
@@ -76,6 +75,7 @@ class Job(Record):
             result = self._searched(X, y, parts, engine_of(engine, address), progress)
             if ranks.is_first:
                 self._write(result, folder, console)
+                (parts / JOB).unlink()  # from here on it is finished
                 shutil.rmtree(parts)
 
     def _begin(self, parts: Path) -> None:
@@ -141,6 +141,10 @@ class Job(Record):
 def is_unfinished(folder: Path) -> bool:
     """Whether a search was begun in ``folder`` and not finished."""
     return (folder / PARTS / JOB).is_file()
+
+
+def is_finished(folder: Path) -> bool:
+    return (folder / "settings.json").is_file() and not is_unfinished(folder)
 
 
 @contextlib.contextmanager
