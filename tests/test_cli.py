@@ -626,7 +626,20 @@ class TestResume:
         assert "runs/iris has an unfinished search: sparcs search --resume" in outcome.err
         assert Path("runs/iris-2/parts/job.json").exists()
 
+    def test_a_failed_start_leaves_what_others_made(self, tmp_path, monkeypatch):
+        """Another run that came into the folder meanwhile is not ours to delete."""
+        monkeypatch.chdir(tmp_path)
+
+        def fail(*arguments, **options):
+            Path("runs/other").mkdir()
+            raise ValueError("no luck")
+
+        monkeypatch.setattr(jobs, "search", fail)
+        assert sparcs("search", "iris").code == 1
+        assert [path.name for path in Path("runs").iterdir()] == ["other"]
+
     def test_unknown_engines(self):
         outcome = sparcs("search", "iris", "--engine", "dask")
         assert outcome.code == 2
         assert "Expected local or ray. Got 'dask'" in outcome.err
+        assert "--engine ray" in sparcs("search", "iris", "--address", "here:1").err

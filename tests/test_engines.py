@@ -1,5 +1,6 @@
 """Engines: whoever does the work, in however many parts, the outcome is the same."""
 
+import math
 import os
 import signal
 import subprocess
@@ -17,7 +18,15 @@ import torch
 from outcomes import assert_same
 from sklearn.model_selection import cross_val_score
 
-from torchsparcs import Population, SearchConfig, SparcsClassifier, TrainConfig, search
+from torchsparcs import (
+    NonFiniteLossError,
+    Population,
+    SearchConfig,
+    SparcsClassifier,
+    TrainConfig,
+    crew,
+    search,
+)
 from torchsparcs.crew import Crew
 from torchsparcs.datasets import load_dataset
 from torchsparcs.engines import ENGINES, Engine, engine_of
@@ -53,7 +62,7 @@ class TestParts:
     def test_the_number_of_workers_changes_nothing(self, alone, workers):
         assert_same(alone, iris(engine=Several(workers)))
 
-    def test_each_part_is_kept_as_it_is_done(self, alone, tmp_path):
+    def test_each_part_is_kept_as_it_is_done(self, alone, tmp_path, monkeypatch):
         class Lost(Several):
             done = 0
 
@@ -69,7 +78,13 @@ class TestParts:
             iris(engine=Lost(2), **options)
         parts = {path.stem for path in tmp_path.glob("*-*.safetensors")}
         assert len(parts) >= 3
+        trained, done = crew._trained, []
+        monkeypatch.setattr(crew, "_trained", lambda *a, **k: done.append(1) or trained(*a, **k))
         assert_same(alone, iris(engine=Several(2), **options))
+        whole = {path.stem for path in tmp_path.glob("*-*.safetensors")}
+        assert len(done) == len(whole - parts)
+        assert_same(alone, iris(engine=Several(2), **options))
+        assert len(done) == len(whole - parts)  # nothing more
         assert_same(alone, iris(**options))  # with another number of workers what fits is used
 
     def test_members_with_data_of_their_own(self):
@@ -84,6 +99,28 @@ class TestParts:
         assert all(torch.equal(value, found[1][0][name]) for name, value in found[0][0].items())
         assert found[0][1:] == found[1][1:]
 
+    @pytest.mark.parametrize("engine", [Engine(), Several(2)])
+    def test_members_that_are_lost_do_not_end_the_others(self, engine):
+        population = Population([2, 16, 1], seeds=range(4))
+        population.output_eigenvalues.data[2:] = torch.inf
+        x = torch.rand(80, 2)
+        data, config = (x, x.sum(dim=1)), TrainConfig(epochs=2)
+        history = Crew(engine, Journal()).train("some", population, data, config)
+        assert [math.isfinite(loss) for loss in history.train_loss[-1]] == [True] * 2 + [False] * 2
+        population.output_eigenvalues.data[:] = torch.inf
+        with pytest.raises(NonFiniteLossError, match="all 4 members became nan in epoch 1"):
+            Crew(engine, Journal()).train("none", population, data, config)
+
+    def test_dropout_is_the_same_in_every_part(self):
+        x = torch.rand(4, 80, 2)
+        found = []
+        for engine in (Engine(), Several(2)):
+            population = Population([2, 16, 1], seeds=range(4))
+            config = TrainConfig(epochs=2, input_dropout=0.3)
+            history = Crew(engine, Journal()).train("a", population, (x, x.sum(dim=-1)), config)
+            found.append(history.train_loss)
+        assert found[0] == found[1]
+
     def test_unknown_names(self):
         assert set(ENGINES) == {"local", "ray"}
         with pytest.raises(ValueError, match=r"Expected an engine among local, ray\. Got 'dask'"):
@@ -93,15 +130,20 @@ class TestParts:
 class TestThreads:
     def test_two_searches_at_a_time(self, alone):
         other = iris(seed=1)
-        threads = torch.get_num_threads()
+        before = torch.get_num_threads()
+        torch.set_num_threads(2)
         torch.manual_seed(5)
         state = torch.get_rng_state()
-        with ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(iris, [0, 1, 0, 1]))
-        for result, expected in zip(found, [alone, other] * 2, strict=True):
+        with ThreadPoolExecutor(1) as pool:
+            elsewhere = pool.submit(lambda: [iris(1), iris(0)])
+            here = [iris(0), iris(1)]
+        threads = torch.get_num_threads()
+        torch.set_num_threads(before)
+        found = [*here, *elsewhere.result()]
+        for result, expected in zip(found, [alone, other, other, alone], strict=True):
             assert_same(result, expected)
         assert torch.equal(torch.get_rng_state(), state)
-        assert torch.get_num_threads() == threads
+        assert threads == 2
 
 
 # --- Ray ---

@@ -22,7 +22,10 @@ from torchsparcs import (
     search,
     shrink_eigenvalues_,
     train,
+    training,
 )
+from torchsparcs.checkpoints import load_checkpoint, save_checkpoint
+from torchsparcs.engines import engine_of
 from torchsparcs.ranks import Ranks
 
 WORLD = 2
@@ -142,7 +145,8 @@ class TestTraining:
         assert_same(first[0], second[0])
         assert first[1] == second[1]
 
-    def test_only_the_first_writes_and_all_resume(self, tmp_path):
+    def test_only_the_first_writes_and_all_resume(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(training, "SAVING_SHARE", 1e9)  # after every epoch
         path = tmp_path / "run.ckpt"
         whole = in_processes(trained, tmp_path)
 
@@ -154,14 +158,21 @@ class TestTraining:
                 if history.epochs == 6:
                     raise Stop
 
+            written = []
+            monkeypatch.setattr(
+                training,
+                "save_checkpoint",
+                lambda *rest: written.append(1) or save_checkpoint(*rest),
+            )
             with pytest.raises(Stop):
                 trained(checkpoint=path, on_epoch=stop)
+            return len(written)
 
         (tmp_path / "half").mkdir()
-        in_processes(half, tmp_path / "half")
-        assert [file.name for file in tmp_path.glob("*.ckpt")] == ["run.ckpt"]
+        assert in_processes(half, tmp_path / "half") == [6, 0]  # at the start, and after 5 epochs
+        assert load_checkpoint(path)["position"] == (5, 0)
         (tmp_path / "rest").mkdir()
-        rest = in_processes(lambda: trained(checkpoint=path, resume=True), tmp_path / "rest")
+        rest = in_processes(lambda: trained(7, checkpoint=path, resume=True), tmp_path / "rest")
         assert_same(rest[0][0], whole[0][0])
         assert_same(rest[1][0], whole[0][0])
         with pytest.raises(ValueError, match="Expected 2 processes, as in the checkpoint"):
@@ -175,6 +186,27 @@ class TestTraining:
 
         (tmp_path / "broken").write_bytes(b"nonsense")
         assert in_processes(work, tmp_path) == [True, True]
+
+    def test_what_batches_leave_in_buffers_is_the_same_everywhere(self, tmp_path):
+        def work():
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.BatchNorm1d(3), SpectralNetwork([3, 4, 1]))
+            train(model, kinks(200), TrainConfig(epochs=2, batch_size=50), progress=False)
+            return state(model)
+
+        first, second = in_processes(work, tmp_path)
+        assert_same(first, second)
+        assert first["0.running_mean"].any()
+
+    def test_an_error_in_one_part_is_everybodys(self, tmp_path):
+        def work():
+            engine = engine_of("local")
+            assert engine.workers == 2
+            with pytest.raises(ZeroDivisionError):
+                list(engine.map(lambda item: 1 // item, [1, 0, 2]))
+            return sorted(engine.map(lambda item: item + 1, [1, 2, 3]))
+
+        assert in_processes(work, tmp_path) == [[(0, 2), (1, 3), (2, 4)]] * 2
 
     def test_a_wrapped_module_is_refused(self, tmp_path):
         def work():

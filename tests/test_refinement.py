@@ -172,7 +172,7 @@ def test_a_loader_and_a_custom_loss_are_taken():
 
 
 def test_data_come_together_and_for_one_network():
-    network, x = SpectralNetwork([3, 4, 1]), torch.randn(5, 3)
+    network, x = SpectralNetwork([3, 4, 1]), torch.randn(50, 3)
     with pytest.raises(ValueError, match=r"all together, or none.*Got only data"):
         extract(network, data=(x, x.sum(1)))
     with pytest.raises(ValueError, match=r"all together, or none.*Got only config"):

@@ -641,6 +641,14 @@ class TestSearch:
         mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
         assert found(mapped, np.abs(x[:, 0]))[0] == found(x, np.abs(x[:, 0]))[0]
 
+    def test_a_memory_map_is_an_array_too(self, tmp_path):
+        x = np.random.default_rng(0).normal(size=(60, 3))
+        np.save(tmp_path / "x.npy", x)
+        mapped, y = np.load(tmp_path / "x.npy", mmap_mode="r"), np.abs(x[:, 0])
+        assert found(mapped, y.tolist())[0] == found(x, y)[0]
+        weight = np.arange(60) + 1.0
+        assert found(mapped, y, sample_weight=weight)[0] == found(x, y, sample_weight=weight)[0]
+
     def test_more_rows_than_are_needed(self, monkeypatch):
         monkeypatch.setattr(gathering, "LEAST_ROWS", 1)
         monkeypatch.setattr(gathering, "MOST_ROWS", 150)

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from torchsparcs import History, SpectralNetwork, TrainConfig, parameter_groups, train
+from torchsparcs import History, Population, SpectralNetwork, TrainConfig, parameter_groups, train
 from torchsparcs.checkpoints import load_checkpoint
 from torchsparcs.training import NonFiniteLossError
 
@@ -264,6 +264,20 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path):
     subprocess.run(command(str(checkpoint), killed, resume=True), check=True)
     first, second = torch.load(whole), torch.load(killed)
     assert all(map(torch.equal, first.values(), second.values()))
+
+
+def test_a_population_from_a_shuffling_loader_repeats_itself():
+    """The loader draws from torch's own generator, which is seeded for the training."""
+    data = TensorDataset(*kink())
+
+    def losses():
+        population = Population([2, 8, 1], seeds=[0, 1])
+        loader = DataLoader(data, batch_size=50, shuffle=True)
+        return quiet(population, loader, TrainConfig(epochs=2)).train_loss
+
+    before = torch.get_rng_state()
+    assert losses() == losses()
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 class TestFaults:

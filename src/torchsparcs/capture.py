@@ -16,7 +16,7 @@ class CapturedStep:
     def __init__(self, step: Callable[..., Tensor], *batch: Tensor):
         self.batch = [part.clone() for part in batch]
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.loss = step(*self.batch)
 
     def fits(self, *batch: Tensor) -> bool:

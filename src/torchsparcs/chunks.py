@@ -79,7 +79,7 @@ def joined(first: History, second: History) -> History:
     )
 
 
-def data_of_part(data: Data, members: int, part: slice) -> Data:
+def data_of_part(data: Data, members: int, part: slice) -> Any:
     """What the members of ``part`` are trained on."""
     if not is_pair(data):
         return data

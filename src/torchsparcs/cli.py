@@ -156,6 +156,8 @@ def search(
     force: Force = False,
 ) -> None:
     """Find the front of score against size for a table, and write it to a folder."""
+    if address is not None and engine != "ray":
+        raise typer.BadParameter("Expected --engine ray with it.", param_hint="--address")
     with started() as ranks:
         if resume is not None:
             check_alone(context, "--resume", "--engine", "--address", "--quiet")
@@ -322,6 +324,8 @@ def reproduce(
     """Reproduce an experiment of the paper: figures, results.json and a page. Resumable."""
     from torchsparcs import experiments
 
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("Expected one process. Got several: use --engine ray for more.")
     console = open_console(quiet)
     if list_ or name is None:
         print_experiments(console, experiments.EXPERIMENTS)

@@ -1,5 +1,6 @@
 """Work shared out over an engine, and kept in a journal as it is done."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -18,7 +19,7 @@ from torchsparcs.engines import Engine
 from torchsparcs.history import History
 from torchsparcs.journal import Journal
 from torchsparcs.progress import stage
-from torchsparcs.training import train_alone
+from torchsparcs.training import NonFiniteLossError, train_alone
 
 FEWEST = 2  # members of a part: a single one is multiplied by other kernels, which round otherwise
 
@@ -29,15 +30,21 @@ class Part(NamedTuple):
     population: Any
     config: TrainConfig
     weights: Tensor | None
-    data: Data | None = None
+    data: Pair | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Crew:
-    """Who does the work, and where what is done is written down."""
+    """Who does the work, on which device if it matters, and where what is done is written down."""
 
     engine: Engine = field(default_factory=Engine)
     journal: Journal = field(default_factory=Journal)
+    device: torch.device | None = None
+
+    @property
+    def place(self) -> torch.device | str | None:
+        """Where the work is done, None for wherever the work comes from."""
+        return self.device or self.engine.device
 
     def first(self, ask: Callable[[], Any]) -> Any:
         """What the first of several processes answers, for all of them."""
@@ -66,16 +73,16 @@ class Crew:
         outcomes = [self.journal.recall(each) for each in names]
         todo = [place for place, outcome in enumerate(outcomes) if outcome is None]
         if todo == [0] and len(slices) == 1:
-            alone = self.engine.ranks.world == 1
-            checkpoint = self.journal.path(name, ".checkpoint") if alone else None
+            checkpoint = self.journal.path(name, ".checkpoint")
             whole = Part(population, config, weights)
-            outcomes = [_trained(data, whole, checkpoint=checkpoint, progress=progress)]
+            work = partial(_trained, data, whole, checkpoint=checkpoint, progress=progress)
+            outcomes = [self.first(work)]
             self.journal.keep(names[0], outcomes[0])
-            if checkpoint is not None:
+            if checkpoint is not None and self.engine.ranks.is_first:
                 checkpoint.unlink(missing_ok=True)
         elif todo:
             parts = [_part(population, data, config, weights, slices[place]) for place in todo]
-            device = self.engine.device or next(population.parameters()).device
+            device = self.place or next(population.parameters()).device
             work = partial(_placed, (data[0].cpu(), data[1].cpu()), device)
             text = f"training {len(todo)} parts on {self.engine.workers} workers"
             with stage(text, progress and self.engine.ranks.is_first):
@@ -86,7 +93,9 @@ class Crew:
             _replace_part_(population, part, outcome["parameters"])
         histories = [History(**outcome["history"]) for outcome in outcomes]
         seconds = [max(each) for each in zip(*(h.seconds for h in histories), strict=True)]
-        return replace(reduce(joined, histories), seconds=seconds)
+        history = replace(reduce(joined, histories), seconds=seconds)
+        _check_losses(history, config)
+        return history
 
 
 def _slices(members: int, workers: int) -> list[slice]:
@@ -96,16 +105,29 @@ def _slices(members: int, workers: int) -> list[slice]:
     return [slice(*pair) for pair in pairwise(ends)]
 
 
+def _check_losses(history: History, config: TrainConfig) -> None:
+    """A search goes on while the loss of any member is finite."""
+    for epoch, losses in enumerate(history.train_loss, start=1):
+        if not any(map(math.isfinite, losses)):
+            raise NonFiniteLossError(
+                f"The loss of all {len(losses)} members became {losses[0]} in epoch {epoch}. A "
+                f"smaller learning rate (now {config.lr}) or scaled data may help."
+            )
+
+
 def _part(
     population: Any, data: Pair, config: TrainConfig, weights: Tensor | None, part: slice
 ) -> Part:
     whole = MemberData.of(data, population.members)
-    is_own = whole.own_inputs or whole.own_targets
+    own = None
+    if whole.own_inputs or whole.own_targets:
+        inputs, targets = data_of_part(data, population.members, part)
+        own = (inputs.cpu(), targets.cpu())
     return Part(
         population.part(part).cpu(),
         config_of_part(config, part),
         weights if weights is None else (weights if weights.dim() == 1 else weights[part]).cpu(),
-        data_of_part(data, population.members, part) if is_own else None,
+        own,
     )
 
 

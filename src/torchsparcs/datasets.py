@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from torchsparcs.records import check_claim, memory, read_arrays, unpacked
-from torchsparcs.records import first_line as _first_line
+from torchsparcs.records import check_claim, first_line, memory, read_arrays, unpacked
 from torchsparcs.tables import check_names, number, quoted
 
 SEPARATORS = ",;\t|"
@@ -71,9 +70,9 @@ def load_dataset(source: str | Path, target: str | list[str] | None = None) -> D
     table = _built_in(name) if name == str(source) else read_table(source)
     columns = [str(column) for column in table.columns]
     if target is None:
-        target = _default_target(columns, is_npz=str(source).lower().endswith(".npz"))
+        target = default_target(columns, is_npz=str(source).lower().endswith(".npz"))
     wanted = [target] if isinstance(target, str) else list(target)
-    _check_target(wanted, columns)
+    check_target(wanted, columns)
     table.columns = columns
     return Dataset(name, table.drop(columns=wanted), table[target], target)
 
@@ -118,9 +117,9 @@ def _ending(path: Path) -> str:
 
 
 def _read_text(path: Path) -> Any:
-    pandas = _imported("pandas", "pandas")
+    pandas = imported("pandas", "pandas")
     text = _text(path)
-    separator, header = _header(text[: text.find("\n", BEGINNING) + 1 or None], path)
+    separator, header = text_header(text[: text.find("\n", BEGINNING) + 1 or None], path)
     lines = 1 + max(text.count("\n"), text.count("\r"))
     lacking = (len(header) - 1) * lines - text.count(separator)  # short rows are filled up
     check_claim(path, lacking * FIELD, copies=1)
@@ -183,7 +182,7 @@ def _outside_quotes(line: str) -> str:
     return "".join(line.split('"')[::2])
 
 
-def _header(text: str, path: Path) -> tuple[str, list[str]]:
+def text_header(text: str, path: Path) -> tuple[str, list[str]]:
     """The separator, which is the most frequent in the first line, and the names there."""
     first = next(line for line in io.StringIO(text, newline=None) if line.strip())
     separator = max(SEPARATORS, key=_outside_quotes(first).count)
@@ -222,8 +221,8 @@ def _without_row_numbers(table: Any, header: list[str], path: Path) -> Any:
 
 
 def _read_parquet(path: Path) -> Any:
-    pandas = _imported("pandas", "pandas")
-    pyarrow = _imported("pyarrow", "'torchsparcs[parquet]'")
+    pandas = imported("pandas", "pandas")
+    pyarrow = imported("pyarrow", "'torchsparcs[parquet]'")
     if int(pyarrow.__version__.split(".")[0]) < PYARROW:  # older ones unpickle what a file says
         raise ImportError(
             f"Expected pyarrow {PYARROW} or newer. Got {pyarrow.__version__}: "
@@ -238,7 +237,7 @@ def _read_parquet(path: Path) -> Any:
             return read(path, *arguments)
         except Exception as error:  # of Arrow and the system, of many kinds
             raise ValueError(
-                f"Expected a whole parquet file. {path} cannot be read: {_first_line(error)}"
+                f"Expected a whole parquet file. {path} cannot be read: {first_line(error)}"
             ) from error
 
     size, nested = whole(_parquet_claims)
@@ -287,7 +286,7 @@ def _text_size(path: Path, most: int) -> int:
 
 
 def _read_npz(path: Path) -> Any:
-    pandas = _imported("pandas", "pandas")
+    pandas = imported("pandas", "pandas")
     arrays = read_arrays(path)
     shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
     key = next((key for key in ("X", "x") if key in arrays and arrays[key].ndim > 1), None)
@@ -330,15 +329,15 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 
 def _built_in(name: str) -> Any:
-    datasets = _imported("sklearn.datasets", "scikit-learn")
-    _imported("pandas", "pandas")
+    datasets = imported("sklearn.datasets", "scikit-learn")
+    imported("pandas", "pandas")
     bunch = getattr(datasets, BUILT_IN[name])(as_frame=True)
     labels = np.asarray(bunch.get("target_names", ()))  # of digits they are numbers
     target = labels[bunch.target] if labels.dtype.kind == "U" else bunch.target
     return bunch.data.assign(target=target)
 
 
-def _default_target(columns: Sequence[str], is_npz: bool) -> str | list[str]:
+def default_target(columns: Sequence[str], is_npz: bool) -> str | list[str]:
     found = [column for column in columns if column.lower() in TARGETS]
     if len(found) == 1:
         return found[0]
@@ -351,7 +350,7 @@ def _default_target(columns: Sequence[str], is_npz: bool) -> str | list[str]:
     )
 
 
-def _check_target(wanted: list[str], columns: list[str]) -> None:
+def check_target(wanted: list[str], columns: list[str]) -> None:
     if not wanted or len(set(wanted)) < len(wanted):
         raise ValueError(f"Expected different columns as targets. Got {wanted!r}.")
     for name in wanted:
@@ -366,7 +365,7 @@ def _check_target(wanted: list[str], columns: list[str]) -> None:
         raise ValueError(f"Expected columns besides the target. Got {quoted(columns)} only.")
 
 
-def _imported(module: str, package: str) -> Any:
+def imported(module: str, package: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:

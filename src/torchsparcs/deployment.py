@@ -47,10 +47,11 @@ class DeployedNetwork(nn.Module):
         limits = torch.finfo(torch.float32)
         size = self.mean.abs() + 10 * self.scale
         coarse = (size * limits.eps > 1e-3 * self.scale) | (size > limits.max)
-        names = self.preprocessing.inputs.encoded_names
-        if found := [
-            name for name, is_coarse in zip(names, coarse.tolist(), strict=True) if is_coarse
-        ]:
+        large = self.output_mean.abs() + 10 * self.output_scale > limits.max
+        inputs, target = self.preprocessing.inputs, self.preprocessing.target
+        columns = [*zip(inputs.encoded_names, coarse.tolist(), strict=True)]
+        columns += zip(target.names, large.tolist(), strict=False)  # classes have no scale
+        if found := [name for name, is_coarse in columns if is_coarse]:
             warnings.warn(
                 f"float32 is too coarse for {quoted(found, 3)}: the exported network answers less "
                 "well than this one. Subtract a constant from such columns.",

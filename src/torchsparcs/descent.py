@@ -38,7 +38,7 @@ class Descent:
         alike: bool = False,
     ):
         self.module, self.config, self.own_targets = module, config, own_targets
-        self.ranks = ranks if ranks is not None else Ranks()
+        self.ranks, self.alike = ranks if ranks is not None else Ranks(), alike
         self.device = next(module.parameters()).device
         self.spectral = [p for p in module.modules() if isinstance(p, SpectralModule)]
         self.members = members_of(module)
@@ -162,7 +162,7 @@ class Descent:
         return loss
 
     def _is_lost(self, loss: Tensor) -> bool:
-        return self.device.type == "cpu" and not torch.isfinite(loss).any()
+        return self.device.type == "cpu" and not self.alike and not torch.isfinite(loss).any()
 
     def _over_all_rows_(self, loss: Tensor, rows: int) -> Tensor:
         """The loss over the rows of all processes, and the gradients in place.
@@ -183,10 +183,11 @@ class Descent:
 
     def _dropped(self, x: Tensor) -> Tensor:
         """Dropout that on a CPU draws from a generator of its own, whatever other threads draw."""
-        if x.is_cuda:
+        if x.device.type != "cpu":
             return F.dropout(x, self.config.input_dropout)
         kept = 1 - self.config.input_dropout
-        drawn = torch.rand(x.shape, generator=self.noise, dtype=x.dtype)
+        shape = x.shape[1:] if self.members is not None and x.dim() == 3 else x.shape
+        drawn = torch.rand(shape, generator=self.noise, dtype=x.dtype)
         return torch.where(drawn < kept, x / kept, 0)
 
     def _losses(self, output: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:

@@ -1,7 +1,7 @@
 """Where the work runs: the device and the threads."""
 
 import contextlib
-import threading
+from collections.abc import Iterator
 
 import torch
 
@@ -23,30 +23,15 @@ def resolve_device(device: str | torch.device) -> torch.device:
     return found
 
 
-class _OneThread:
-    """Torch on one thread as long as anybody wants that; the number is the whole process's."""
-
-    def __init__(self) -> None:
-        self.lock, self.wanted, self.before = threading.Lock(), 0, 1
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if self.wanted == 0:
-                self.before = torch.get_num_threads()
-            self.wanted += 1
-            torch.set_num_threads(1)
-
-    def __exit__(self, *exception: object) -> None:
-        with self.lock:
-            self.wanted -= 1
-            if self.wanted == 0:
-                torch.set_num_threads(self.before)
-
-
-ONE_THREAD = _OneThread()
-
-
-def threads_for(rows: int, device: torch.device) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def threads_for(rows: int, device: torch.device) -> Iterator[None]:
     """One thread for few rows on a CPU: more gain little, and lose much on shared cores."""
-    few = device.type == "cpu" and rows < MANY_ROWS
-    return ONE_THREAD if few else contextlib.nullcontext()
+    if device.type != "cpu" or rows >= MANY_ROWS:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

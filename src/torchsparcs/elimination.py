@@ -33,14 +33,19 @@ class Elimination:
     The activities are those of the network as it came; form a new one after many cuts.
 
     Shape: sources are numbered I inputs, a constant, H hidden neurons (S = I + 1 + H in all);
-    listeners are numbered H hidden neurons, O outputs.
+    listeners are numbered H hidden neurons, O outputs. Where there are more inputs than rows (or
+    than 2048) the F free sources, whose weights are refitted, are those after them; else F = S.
     """
 
     def __init__(self, direct: DirectSpace, inputs: Tensor):
         self.direct = direct
         self.sources, self.slopes = activities(direct, inputs)
+        self.power = self.sources.square().mean(dim=0)  # (S,), what goes where nothing is refitted
         self.weights = with_bias(direct)  # (H + O, S)
         self.first = direct.inputs + 1  # hidden neuron
+        # from fewer rows than inputs, least squares would copy any input from the others
+        most = min(WIDEST_REFIT, len(inputs))
+        self.fixed = direct.inputs if direct.inputs > most else 0  # sources that are not refitted
         self.layers = layer_slices(direct)[0]  # rows of each layer, the outputs last
         starts = [self.first + rows.start for rows in self.layers]
         self.levels = [slice(0, direct.inputs), *map(slice, starts, starts[1:])]  # their sources
@@ -52,9 +57,10 @@ class Elimination:
         gain = self._gain()
         cost = torch.zeros_like(self.weights[0])
         for rows, inverse in zip(self.layers, self.inverses, strict=True):
-            certainty = inverse.diagonal()
+            certainty = self._certainty(inverse)
             felt = gain[rows] @ self.weights[rows].square()
-            cost += torch.where(certainty > 0, felt / certainty.clamp_min(1e-300), felt)
+            unfitted = felt * self.power
+            cost += torch.where(certainty > 0, felt / certainty.clamp_min(1e-300), unfitted)
         return cost
 
     def savings(self) -> Tensor:
@@ -100,9 +106,10 @@ class Elimination:
             blocks = [level for level in self.levels[: layer + 1] if heard[level].any()]
             for level in blocks if len(blocks) > 1 else ():
                 sources = heard[level].nonzero().squeeze(1) + level.start
-                certainty = inverse[sources[:, None], sources]
-                if not (certainty.diagonal() > 0).all():
+                if not (self._certainty(inverse)[sources] > 0).all():
                     continue
+                places = sources - self.fixed
+                certainty = inverse[places[:, None], places]
                 block = self.weights[rows][:, sources]
                 error = (torch.linalg.solve(certainty, block.T).T * block).sum(dim=1)
                 rate = (gain[rows] @ error).item() / (len(sources) * self._living(rows))
@@ -112,25 +119,31 @@ class Elimination:
     def remove_block(self, layer: int, sources: Tensor) -> None:
         """Take ``sources`` (n,) from one layer, W ← W − W_q (P_qq)⁻¹ P_q and P likewise."""
         rows, inverse = self.layers[layer], self.inverses[layer]
-        known = sources[inverse.diagonal()[sources] > 0]
-        steps = torch.linalg.solve(inverse[known[:, None], known], inverse[known])
-        self.weights[rows] -= self.weights[rows][:, known] @ steps
-        inverse -= inverse[:, known] @ steps
-        inverse[known] = inverse[:, known] = 0
+        known = sources[self._certainty(inverse)[sources] > 0]
+        if len(known):
+            places = known - self.fixed
+            steps = torch.linalg.solve(inverse[places[:, None], places], inverse[places])
+            self.weights[rows, self.fixed :] -= self.weights[rows][:, known] @ steps
+            inverse -= inverse[:, places] @ steps
+            inverse[places] = inverse[:, places] = 0
         self.weights[rows, sources[:, None]] = 0
 
     def unlike(self, sources: Tensor) -> Tensor:
         """Those of ``sources`` (n,) that can go together: none does the work of one before it."""
-        kept: list[int] = []
-        likeness = torch.zeros(len(sources), len(sources)).to(self.weights)
+        free = sources[sources >= self.fixed]
+        if len(free) < 2:
+            return sources
+        places = free - self.fixed
+        likeness = torch.zeros(len(free), len(free)).to(self.weights)
         for inverse in self.inverses:
-            part = inverse[sources[:, None], sources]
+            part = inverse[places[:, None], places]
             scale = part.diagonal().clamp_min(1e-300).sqrt()
             likeness = torch.maximum(likeness, (part / scale / scale[:, None]).abs())
-        for place in range(len(sources)):
+        kept: list[int] = []
+        for place in range(len(free)):
             if not kept or likeness[place, kept].max() < ALIKE:
                 kept.append(place)
-        return sources[kept]
+        return torch.cat([sources[sources < self.fixed], free[kept]])
 
     def result(self) -> DirectSpace:
         return keep_neurons(from_biased(self.direct, self.weights), self.alive)
@@ -149,16 +162,17 @@ class Elimination:
             gain[rows] = self.slopes[rows] * felt
         return gain
 
+    def _certainty(self, inverse: Tensor) -> Tensor:
+        """The diagonal of P, zero where it is not known, (S,)."""
+        return torch.nn.functional.pad(inverse.diagonal(), (self.fixed, 0))
+
     def _inverses(self) -> list[Tensor]:
-        """Of each layer the inverse Gram matrix of the sources it hears, else zero, (S, S)."""
-        inputs, count = self.direct.inputs, self.weights.shape[1]
-        free = slice(inputs if inputs > WIDEST_REFIT else 0, count)
-        gram = torch.zeros(count, count).to(self.weights)
-        free_sources = self.sources[:, free]
-        gram[free, free] = damped(free_sources.T @ free_sources / len(free_sources))
+        """Of each layer the inverse Gram matrix of the free sources it hears, else zero, (F, F)."""
+        sources = self.sources[:, self.fixed :]
+        gram = damped(sources.T @ sources / len(sources))
         inverses = []
         for rows in self.layers:
-            heard = is_refittable(self.weights[rows], inputs).nonzero().squeeze(1)
+            heard = (self.weights[rows, self.fixed :] != 0).any(dim=0).nonzero().squeeze(1)
             inverse = torch.zeros_like(gram)
             inverse[heard[:, None], heard] = torch.linalg.inv(gram[heard[:, None], heard])
             inverses.append(inverse)

@@ -38,8 +38,14 @@ class RanksEngine(Engine):
         self, function: Callable[[Any], Any], items: Sequence[Any]
     ) -> Iterator[tuple[int, Any]]:
         mine = range(self.ranks.rank, len(items), self.ranks.world)
-        for found in self.ranks.gather([(place, function(items[place])) for place in mine]):
-            yield from found
+        try:
+            mine_done, failure = [(place, function(items[place])) for place in mine], None
+        except Exception as error:
+            mine_done, failure = [], error
+        for done, failed in self.ranks.gather((mine_done, failure)):
+            if failed is not None:
+                raise failed
+            yield from done
 
 
 class RayEngine(Engine):
@@ -103,9 +109,7 @@ def _here() -> Engine:
 
 # By name; ``address`` is for those that are elsewhere.
 ENGINES: dict[str, Callable[[str | None], Engine]] = {
-    "local": lambda address: (
-        RanksEngine(ranks) if (ranks := Ranks.current()).world > 1 else Engine()
-    ),
+    "local": lambda address: _here(),
     "ray": RayEngine,
 }
 

@@ -134,6 +134,11 @@ class Evidence:
         weight = (self.folds.fitted[fit] * self.weights).double().sqrt()[:, None]
         x = torch.cat([self.inputs, torch.ones_like(self.inputs[:, :1])], dim=1).double() * weight
         y = self.targets.reshape(len(x), -1).double() * weight
+        if x.shape[1] > len(x):  # (xᵀx + r)⁻¹ xᵀ = xᵀ (xxᵀ + r)⁻¹, the smaller system
+            gram = x @ x.T
+            gram.diagonal().add_(1e-9 * x.square().sum() / x.shape[1])
+            solution = (x.T @ torch.linalg.solve(gram, y)).T
+            return solution[:, :-1], solution[:, -1]
         gram = x.T @ x
         gram.diagonal().add_(1e-9 * gram.diagonal().mean())
         solution = torch.linalg.solve(gram, x.T @ y).T

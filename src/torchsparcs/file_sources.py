@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from torchsparcs.datasets import (
     FOREIGN,
     PYARROW,
-    _check_target,
-    _default_target,
-    _header,
-    _imported,
+    check_target,
+    default_target,
+    imported,
+    text_header,
 )
 from torchsparcs.records import first_line
 from torchsparcs.sources import Chunk, Span, block_rows, counted, window
@@ -43,13 +43,13 @@ class ParquetSource:
     is_repeatable = True
 
     def __init__(self, path: Path, target: Any = None, chunk_rows: int | None = None):
-        version = _imported("pyarrow", "'torchsparcs[parquet]'").__version__
+        version = imported("pyarrow", "'torchsparcs[parquet]'").__version__
         if int(version.split(".")[0]) < PYARROW:  # older ones unpickle what a file says
             raise ImportError(
                 f"Expected pyarrow {PYARROW} or newer. Got {version}: "
                 "pip install 'torchsparcs[parquet]'"
             )
-        self._parquet = _imported("pyarrow.parquet", "'torchsparcs[parquet]'")
+        self._parquet = imported("pyarrow.parquet", "'torchsparcs[parquet]'")
         paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not paths:
             raise ValueError(f"Expected a folder of .parquet files. {path} has none.")
@@ -121,9 +121,9 @@ class TextSource:
     is_repeatable = True
 
     def __init__(self, path: Path, target: Any = None, chunk_rows: int | None = None):
-        self.path, self._pandas = path, _imported("pandas", "pandas")
+        self.path, self._pandas = path, imported("pandas", "pandas")
         self.rows: int | None = None
-        self.separator, self.header = _header(_beginning(path), path)
+        self.separator, self.header = text_header(_beginning(path), path)
         self.chunk_rows = chunk_rows or block_rows(len(self.header))
         self.skipped = 0  # columns: a first one without a name that counts the rows
         first = next(self._frames(), None)
@@ -194,9 +194,9 @@ def divided(frame: Any, target: str | list[str]) -> Chunk:
 def resolved_target(target: Any, columns: Sequence[str]) -> str | list[str]:
     """``target``, or the column with the name of one, checked."""
     check_names(columns)
-    found = _default_target(columns, is_npz=False) if target is None else target
+    found = default_target(columns, is_npz=False) if target is None else target
     wanted = [found] if isinstance(found, str) else list(found)
-    _check_target(wanted, list(columns))
+    check_target(wanted, list(columns))
     return found if isinstance(found, str) else wanted
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchsparcs.datasets import _imported
+from torchsparcs.datasets import imported
 from torchsparcs.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.streamed_fit import MixedColumns, StreamedInputs, StreamedTarget
 from torchsparcs.streams import RowStream
@@ -126,7 +126,7 @@ def _joined(parts: tuple[Any, ...]) -> Any:
     """Arrays, DataFrames or Series below one another."""
     if not hasattr(parts[0], "iloc"):
         return np.concatenate(parts)
-    pandas = _imported("pandas", "pandas")
+    pandas = imported("pandas", "pandas")
     if parts[0].ndim == 1:
         return _joined(tuple(part.to_frame() for part in parts)).iloc[:, 0]
     # categories that differ from part to part would cease to be categories

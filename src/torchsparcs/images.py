@@ -11,6 +11,7 @@ from torch import Tensor
 
 from torchsparcs.cifar import ARCHIVES, Cifar, read_cifar
 from torchsparcs.data import Pair
+from torchsparcs.records import array_members, read_arrays
 
 CHANNELS = (1, 3, 4)  # what is taken for an axis of channels
 KEYS = {  # the arrays of an NPZ file, and what else they may be called
@@ -20,6 +21,7 @@ KEYS = {  # the arrays of an NPZ file, and what else they may be called
     "test_y": ("test_y", "y_test", "test_labels"),
     "classes": ("classes", "class_names", "label_names"),
 }
+MOST_CLASSES = 2**16  # that are numbered where they have no names
 TORCHVISION = {"cifar10": "CIFAR10", "cifar100": "CIFAR100"}
 
 
@@ -174,27 +176,28 @@ def _of_torchvision(name: str, folder: Path) -> Images:
 
 
 def _read_npz(path: Path) -> Images:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            held = list(archive.files)
-            arrays = {
-                part: archive[next(key for key in keys if key in held)]
-                for part, keys in KEYS.items()
-                if set(keys) & set(held)
-            }
-    except Exception as error:  # of zip, zlib and NumPy, of many kinds
-        line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(
-            f"Expected a whole .npz file of plain arrays. {path} cannot be read: {line}."
-        ) from error
-    missing = [part for part in KEYS if part not in arrays and part != "classes"]
+    held = array_members(path)
+    keys = {
+        part: next(key for key in keys if key in held)
+        for part, keys in KEYS.items()
+        if {*keys} & {*held}
+    }
+    missing = [part for part in KEYS if part not in keys and part != "classes"]
     if missing:
         raise ValueError(
             f"Expected the arrays train_x, train_y, test_x and test_y. {path} has "
             f"{', '.join(held) or 'none'}."
         )
+    read = read_arrays(path, {*keys.values()})
+    arrays = {part: read[key] for part, key in keys.items()}
     train_y, test_y = (_labels(arrays[part], part, path) for part in ("train_y", "test_y"))
-    names = arrays.get("classes", range(int(train_y.max()) + 1 if len(train_y) else 0))
+    names = arrays.get("classes")
+    if names is None:
+        names = _numbered(train_y, path)
+    if names.ndim != 1:
+        raise ValueError(
+            f"Expected classes to be names, one for each. {path} has an array {names.shape}."
+        )
     return Images(
         path.stem,
         _pixels(arrays["train_x"], "train_x", path),
@@ -203,6 +206,17 @@ def _read_npz(path: Path) -> Images:
         test_y,
         tuple(str(name) for name in names),
     )
+
+
+def _numbered(labels: Tensor, where: str | Path) -> np.ndarray:
+    """Names for classes that have none: "0", "1" and so on."""
+    count = int(labels.max()) + 1 if len(labels) else 0
+    if count > MOST_CLASSES:
+        raise ValueError(
+            f"Expected labels below {MOST_CLASSES}, or the names of the classes. {where} has "
+            f"{count - 1}."
+        )
+    return np.arange(count)
 
 
 def _pixels(images: Any, what: str, where: str | Path) -> Tensor:
@@ -217,9 +231,11 @@ def _pixels(images: Any, what: str, where: str | Path) -> Tensor:
         )
     is_whole = array.dtype.kind in "ui"
     if array.dtype.kind == "f":
-        scaled = np.multiply(array, 255, dtype=np.promote_types(array.dtype, np.float32))
-        array = np.rint(scaled)
-        is_whole = bool((np.abs(scaled - array) < 0.1).all())  # NaN is not
+        with np.errstate(over="ignore", invalid="ignore"):  # what is infinite is not whole
+            scaled = np.multiply(array, 255, dtype=np.promote_types(array.dtype, np.float32))
+            array = np.rint(scaled)
+            scaled -= array
+            is_whole = bool((np.abs(scaled, out=scaled) < 0.1).all())  # NaN is not
     if not is_whole or (array.size and not 0 <= array.min() <= array.max() <= 255):
         raise ValueError(
             f"Expected {what} of whole numbers from 0 to 255, or of these divided by 255. "

@@ -26,6 +26,7 @@ from torchsparcs.streams import FILES, RowStream
 from torchsparcs.target import Target
 
 LARGE = 2**28  # bytes of a file that is not read whole
+PACKED = 8  # times that text is smaller once it is compressed
 PARTS, JOB = "parts", "job.json"  # what is done so far, and what is to be done
 
 
@@ -69,9 +70,10 @@ class Job(Record):
         """Search, and write everything into ``folder``; by several processes, the first writes."""
         ranks, parts = Ranks.current(), folder / PARTS
         X, y = self._rows(console)
-        with _alone_in(folder) if ranks.is_first else contextlib.nullcontext():
-            if ranks.is_first and not resume:
-                self._begin(parts)
+        with contextlib.ExitStack() as stack:
+            ranks.first(lambda: stack.enter_context(_alone_in(folder, resume)))
+            if not resume:
+                ranks.first(lambda: self._begin(parts))
             result = self._searched(X, y, parts, engine_of(engine, address), progress)
             if ranks.is_first:
                 self._write(result, folder, console)
@@ -91,7 +93,7 @@ class Job(Record):
         """What :func:`search` takes: a table, or of a large file a stream."""
         target = list(self.target) if isinstance(self.target, tuple) else self.target
         path = Path(self.data)
-        if path.is_file() and path.stat().st_size > LARGE and path.name.lower().endswith((*FILES,)):
+        if path.is_file() and _is_large(path) and path.name.lower().endswith((*FILES,)):
             console.print(f"{self.data}: too large to be read whole, {path.stat().st_size:,} bytes")
             return RowStream.of(path, target), None
         dataset = load_dataset(self.data, target)
@@ -138,6 +140,10 @@ class Job(Record):
         print_files(console, folder, lacking)
 
 
+def _is_large(path: Path) -> bool:
+    return path.stat().st_size > LARGE / (PACKED if path.suffix == ".gz" else 1)
+
+
 def is_unfinished(folder: Path) -> bool:
     """Whether a search was begun in ``folder`` and not finished."""
     return (folder / PARTS / JOB).is_file()
@@ -148,20 +154,23 @@ def is_finished(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """What is done stays there whatever happens; where nothing was done, nothing stays."""
+def _alone_in(folder: Path, resume: bool) -> Iterator[None]:
+    """What is done stays there whatever happens; where nothing was begun, nothing stays."""
     parts = folder / PARTS
-    made = [path for path in (parts, *parts.parents) if not path.exists()]
-    try:
-        with alone_in(parts):
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    with alone_in(parts):
+        try:
             yield
-    except BaseException as error:
-        if (parts / f"{ASKED}.safetensors").exists():
-            if isinstance(error, KeyboardInterrupt):
-                say(f"What is done is kept: sparcs search --resume {folder} goes on from here.")
-        elif made:
-            shutil.rmtree(made[-1], ignore_errors=True)
-        raise
+        except BaseException as error:
+            if resume or (parts / f"{ASKED}.safetensors").exists():
+                if isinstance(error, KeyboardInterrupt):
+                    say(f"What is done is kept: sparcs search --resume {folder} goes on from here.")
+            else:
+                shutil.rmtree(parts, ignore_errors=True)
+                with contextlib.suppress(OSError):  # others have come
+                    for path in made:
+                        path.rmdir()
+            raise
 
 
 def _onnx_or_reason(result: SearchResult, pick: str, path: Path) -> str | None:

@@ -48,8 +48,8 @@ class Journal:
 
     def keep(self, name: str, found: Any) -> None:
         path, seconds = self.path(name), self.seconds
-        if path is not None and self.ranks.is_first:
-            save_checkpoint(path, {"seconds": seconds, "found": found})
+        if path is not None:
+            self.ranks.first(lambda: save_checkpoint(path, {"seconds": seconds, "found": found}))
 
     def path(self, name: str, ending: str = ".safetensors") -> Path | None:
         return None if self.folder is None else self.folder / f"{name}{ending}"
@@ -72,7 +72,8 @@ def opened(
             raise ValueError("Expected a folder to resume from. Got none.")
         yield journal
         return
-    with alone_in(folder) if journal.ranks.is_first else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        journal.ranks.first(lambda: stack.enter_context(alone_in(folder)))
         known = journal.recall(ASKED)
         if known is None and resume is True:
             raise ValueError(f"Expected work to go on with. There is none in {folder}.")

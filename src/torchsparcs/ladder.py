@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from torchsparcs.compact_population import CompactPopulation
@@ -113,23 +114,19 @@ class Ladder:
         like = self.directs[0]
 
         def compute() -> list[list[Tensor]]:
-            groups = [self.directs[start : start + fits] for start in self._starts]
-            found = self.crew.map(
-                partial(_cut_group, inputs), list(zip(groups, sizes, strict=True))
-            )
+            here = like.weights.device
+            sent = here if self.crew.engine.workers == 1 else torch.device("cpu")
+            directs = [_placed(direct, sent) for direct in self.directs]
+            groups = [directs[start : start + fits] for start in self._starts]
+            rows = [part.to(sent) for part in inputs]
+            work = partial(_cut_group, rows, self.crew.place or here)
+            found = self.crew.map(work, list(zip(groups, sizes, strict=True)))
             return [[d.weights, d.bias, d.layers] for group in found for d in group]
 
         tensors = self.crew.journal.step(f"cut {self.cuts}", compute)
-        fields = ("weights", "bias", "layers")
         self.directs = [
-            replace(
-                like,
-                **{
-                    name: tensor.to(like.weights.device)
-                    for name, tensor in zip(fields, each, strict=True)
-                },
-            )
-            for each in tensors
+            _placed(replace(like, weights=weights, bias=bias, layers=layers), like.weights.device)
+            for weights, bias, layers in tensors
         ]
 
     def _leave(self, group: int) -> None:
@@ -145,10 +142,24 @@ class Ladder:
         ]
 
 
-def _cut_group(inputs: list[Tensor], item: tuple[list[DirectSpace], int]) -> list[DirectSpace]:
-    """The fits of one group cut to a size, those that judge no larger than the last."""
+def _cut_group(
+    inputs: list[Tensor], device: str | torch.device, item: tuple[list[DirectSpace], int]
+) -> list[DirectSpace]:
+    """The fits of a group cut to a size on ``device``, those that judge no larger than the last."""
     directs, size = item
-    last = cut_to(directs[-1], inputs[-1], size)
+    rows = [part.to(device) for part in inputs]
+    placed = [_placed(direct, device) for direct in directs]
+    last = cut_to(placed[-1], rows[-1], size)
     size = min(size, parameter_count(last))
-    judging = zip(directs[:-1], inputs[:-1], strict=True)
-    return [*(cut_to(direct, rows, size) for direct, rows in judging), last]
+    judging = zip(placed[:-1], rows[:-1], strict=True)
+    cut = [*(cut_to(direct, part, size) for direct, part in judging), last]
+    return [_placed(direct, inputs[0].device) for direct in cut]
+
+
+def _placed(direct: DirectSpace, device: str | torch.device) -> DirectSpace:
+    return replace(
+        direct,
+        weights=direct.weights.to(device),
+        bias=direct.bias.to(device),
+        layers=direct.layers.to(device),
+    )

@@ -29,6 +29,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 UPDATES = ("feedforward", "iterated")
 TRAINED = ("all", "eigenvalues")
+MOST_FOR_XAVIER = 3  # hidden layers; in deeper networks its scale lets signals fade
 
 
 class Size(NamedTuple):
@@ -190,9 +191,16 @@ class SpectralNetwork(SpectralModule):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Back to a perceptron: transfers Xavier-uniform, eigenvalues zero, one on the output."""
+        """Back to a perceptron: transfers uniform, eigenvalues zero, one on the output.
+
+        Up to three hidden layers a transfer has Xavier's variance, 2 / (N_k + N_{k+1}), with the
+        arithmetic mean of the widths; in deeper networks 1 / √(N_k N_{k+1}), with the geometric
+        one, under which no depth makes signals or gradients fade.
+        """
+        is_deep = len(self.hidden_eigenvalues) > MOST_FOR_XAVIER
         for transfer in self.transfers:
-            nn.init.xavier_uniform_(transfer, generator=generator)
+            gain = deep_gain(*transfer.shape) if is_deep else 1.0
+            nn.init.xavier_uniform_(transfer, gain=gain, generator=generator)
         for eigenvalues in self.eigenvalues[:-1]:
             nn.init.zeros_(eigenvalues)
         nn.init.ones_(self.output_eigenvalues)
@@ -315,6 +323,11 @@ class SpectralLinear(nn.Module):
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}, train={self.trained}"
         )
+
+
+def deep_gain(n_out: int, n_in: int) -> float:
+    """What Xavier's scale lacks: the arithmetic mean of the widths over the geometric, its root."""
+    return math.sqrt((n_in + n_out) / 2 / math.sqrt(n_in * n_out))
 
 
 def spectral_modules(module: nn.Module) -> list[SpectralModule]:

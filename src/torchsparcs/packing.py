@@ -45,7 +45,7 @@ def _outline(value: Any, tensors: list[Tensor]) -> Any:
     if isinstance(value, dict):
         pairs = [[_outline(key, tensors), _outline(item, tensors)] for key, item in value.items()]
         return ["dict", pairs]
-    if isinstance(value, (list, tuple)):
+    if type(value) in (list, tuple):
         kinds = {type(item) for item in value}
         if (
             len(value) > LONG

@@ -1,7 +1,8 @@
 """Several processes at one training: who takes which rows, and what they agree on.
 
-``torch.distributed`` says how many there are (``torchrun`` and Lightning Fabric start them). Every
-method is called by all processes at the same point; a process that is alone talks to nobody.
+``torch.distributed`` says how many there are (``torchrun`` and Lightning Fabric start them). What
+asks or tells the others is called by all processes at the same point; a process that is alone talks
+to nobody.
 """
 
 import contextlib
@@ -102,12 +103,12 @@ class Ranks:
 @contextlib.contextmanager
 def started() -> Iterator[Ranks]:
     """The processes that ``torchrun`` started, connected; without it this process alone."""
-    if dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
         yield Ranks.current()
         return
     if on_gpu := torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if on_gpu else "gloo")
+    dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
     try:
         yield Ranks.current()
     finally:

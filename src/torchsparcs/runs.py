@@ -10,6 +10,7 @@ report.html            the page about all that, where one was asked for
 import csv
 import io
 import json
+import math
 import os
 import re
 from collections.abc import Callable
@@ -26,11 +27,14 @@ from torchsparcs.checkpoints import write_atomically
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.history import History
 from torchsparcs.preprocessing import Preprocessing
-from torchsparcs.saving import load, save
+from torchsparcs.records import check_claim, read_json
+from torchsparcs.saving import MISFITS, load, save
 
 FORMAT = 1
 NEEDED = ("widths", "rows", "judged_rows", "fits", "seed")  # of the settings
 NUMBERS = ("score", "standard_error", "loss", "penalty_weight", "member")
+REAL = NUMBERS[:-1]
+NETWORK = re.compile(r"networks/[\w-]+\.safetensors", re.ASCII)  # the only path that is followed
 NUMBERS_IN_LINES = re.compile(r"\[\n([-+.\w,\s]*)\]")  # a line break is never inside a text
 
 
@@ -76,30 +80,57 @@ def read_run(
     if not (folder / "settings.json").is_file():
         raise FileNotFoundError(f"Expected the folder of a search. {folder} has no settings.json.")
     try:
-        settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+        settings = read_json(folder / "settings.json")
+        if type(settings["format"]) is not int:
+            raise ValueError(f"it has format {settings['format']!r}")
         if settings["format"] > FORMAT:
             raise ValueError(f"it has format {settings['format']}, a newer torchsparcs wrote it")
-        found = json.loads((folder / "front.json").read_text(encoding="utf-8"))
+        _check_settings(settings["settings"])
+        older = {name: settings[name] for name in ("hardware", "versions") if name in settings}
+        preprocessing = Preprocessing.from_json(settings["preprocessing"])
+        found = read_json(folder / "front.json")
         rows = [*found["front"], found["linear"]]
+        if len(rows) < 2 or len({row["network"] for row in rows}) < len(rows):
+            raise ValueError("its front is empty, or some of its networks are the same")
         answers = found.get("answers", [None] * len(rows))  # older ones have none
         parts = [_candidate(folder, *each) for each in zip(rows, answers, strict=True)]
+        _check_networks([part["network"] for part in parts], preprocessing)
+        if not all(math.isfinite(part["score"]) for part in parts[:-1]):
+            raise ValueError("a network of its front has no score")
         candidates = [candidate(**each) for each in parts]
-        older = {name: settings[name] for name in ("hardware", "versions") if name in settings}
-        lacking = [name for name in NEEDED if name not in settings["settings"]]
-        if lacking:
-            raise ValueError(f"its settings lack {', '.join(lacking)}")
         return {
             "front": tuple(candidates[:-1]),
             "linear": candidates[-1],
             "attempts": tuple(attempt(**_numbers(each)) for each in found.get("attempts", [])),
-            "preprocessing": Preprocessing.from_json(settings["preprocessing"]),
+            "preprocessing": preprocessing,
             "history": _read_history(folder),
             "settings": {**older, **settings["settings"]},
         }
-    except (OSError, LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
+    except (OSError, MemoryError, SafetensorError, *MISFITS) as error:
         raise ValueError(
             f"Expected the folder of a search. {folder} is damaged: {error}"
         ) from error
+
+
+def _check_settings(settings: dict[str, Any]) -> None:
+    lacking = [name for name in NEEDED if name not in settings]
+    if lacking:
+        raise ValueError(f"its settings lack {', '.join(lacking)}")
+    counts = [settings[name] for name in NEEDED if name != "widths"]
+    if not all(type(count) is int for count in (*settings["widths"], *counts)):
+        raise ValueError(f"{', '.join(NEEDED)} of its settings are not all whole numbers")
+
+
+def _check_networks(networks: list[CompactNetwork], preprocessing: Preprocessing) -> None:
+    """A ValueError unless all take what the preprocessing gives, and give what it takes back."""
+    inputs, outputs = len(preprocessing.inputs.encoded_names), preprocessing.target.outputs
+    for network in networks:
+        kind, widths = next(network.parameters()).dtype, network.widths
+        if (widths[0], widths[-1], kind) != (inputs, outputs, torch.float32):
+            raise ValueError(
+                f"a network has {widths[0]} inputs and {widths[-1]} outputs of {kind}; "
+                f"the table has {inputs} and {outputs}"
+            )
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
@@ -140,19 +171,32 @@ def _row(candidate: Any, name: str) -> dict[str, Any]:
 
 
 def _candidate(folder: Path, row: dict[str, Any], answers: list | None) -> dict[str, Any]:
-    network = load(folder / row["network"])
+    path = row["network"]
+    if not NETWORK.fullmatch(path):
+        raise ValueError(f"{path!r} is no path like networks/00.safetensors")
+    network = load(folder / path)
     if not isinstance(network, CompactNetwork):
-        raise ValueError(f"{row['network']} holds no compact network")
-    numbers = {number: row[number] for number in NUMBERS}
+        raise ValueError(f"{path} holds no compact network")
+    numbers = {number: _checked(number, row[number]) for number in NUMBERS}
     kept = None if answers is None else torch.tensor(answers, dtype=_number_type(answers))
+    if kept is not None and kept.dim() != (3 if kept.is_floating_point() else 2):
+        raise ValueError(f"what {path} answered has the shape {tuple(kept.shape)}")
     return {"network": network, **numbers, "answers": kept}
 
 
 def _numbers(attempt: dict[str, Any]) -> dict[str, Any]:
-    for name, value in attempt.items():
-        if not isinstance(value, (int, float)) and (name, value) != ("macs", None):
-            raise ValueError(f"{name} of an attempt is {value!r}")
-    return attempt
+    return {
+        name: None if (name, value) == ("macs", None) else _checked(name, value, " of an attempt")
+        for name, value in attempt.items()
+    }
+
+
+def _checked(name: str, value: Any, whose: str = "") -> Any:
+    """``value`` where it is a number, and a whole one where it counts something."""
+    is_whole = type(value) is int and abs(value) < 2**63
+    if not is_whole and (name not in REAL or type(value) is not float):
+        raise ValueError(f"{name}{whose} is {value!r}")
+    return value
 
 
 def _number_type(answers: list) -> torch.dtype:
@@ -186,14 +230,27 @@ def _write_history(folder: Path, history: History) -> None:
 def _read_history(folder: Path) -> History:
     if not any((folder / name).exists() for name in ("history.json", "history.safetensors")):
         return History()  # half of one is damage, none is not
-    values = json.loads((folder / "history.json").read_text(encoding="utf-8"))
+    values = read_json(folder / "history.json")
     epochs = values.pop("snapshot_epochs")
-    tensors = tensors_from_bytes((folder / "history.safetensors").read_bytes())
-    snapshots: list[tuple[int, dict[str, torch.Tensor]]] = [(epoch, {}) for epoch in epochs]
+    path = folder / "history.safetensors"
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path.name}")
+    check_claim(path, path.stat().st_size, copies=3)
+    tensors = tensors_from_bytes(path.read_bytes())
+    snapshots: list[tuple[int, dict[str, torch.Tensor]]] = [
+        (_checked("an epoch", epoch), {}) for epoch in epochs
+    ]
     for key, tensor in tensors.items():
         index, name = key.split("/", 1)
+        if not index.isdecimal() or not tensor.is_floating_point():
+            raise ValueError(f"{key!r} in {path} are no eigenvalues of a snapshot")
         snapshots[int(index)][1][name] = tensor
-    return History(**values, snapshots=snapshots)
+    history = History(**values, snapshots=snapshots)
+    for name, empty in History().state_dict().items():
+        value = getattr(history, name)
+        if type(value) is not type(empty) and (name != "best_epoch" or type(value) is not int):
+            raise ValueError(f"{name} of its history is a {type(value).__name__}")
+    return history
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

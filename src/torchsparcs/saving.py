@@ -13,9 +13,16 @@ from torch import Tensor
 from torchsparcs.checkpoints import write_atomically
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.network import SpectralNetwork
+from torchsparcs.records import check_claim
 
 FORMAT = 1
 KEY = "torchsparcs"
+TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+LONGEST = 2**24  # bytes of a header, and 8 more for each byte of the numbers
+WIDEST = 2**63  # what a tensor can have along an axis
+DEEPEST = 2 * 10**7  # layers times connections: that many take seconds to build
+# What comes of a header that says anything at all; to nest too deep is a RuntimeError.
+MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 # What each kind of network is built from again; the names are constructor arguments.
 KINDS: dict[str, tuple[type[SpectralNetwork | CompactNetwork], tuple[str, ...]]] = {
     "SpectralNetwork": (
@@ -59,21 +66,16 @@ def load(path: str | Path) -> SpectralNetwork | CompactNetwork:
     """
     path = Path(path)
     header, tensors = _read(path)
-    kind = header.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(f"Expected a network among {', '.join(KINDS)}. {path} holds {kind!r}.")
-    network_type, names = KINDS[kind]
+    network_type, names = KINDS[header["kind"]]
     try:
-        if len(header["options"]["widths"]) > len(tensors) + 1:
-            raise ValueError("more layers than tensors")
+        types = {tensor.dtype for tensor in tensors.values()}
+        if len(types) != 1 or not types <= {*TYPES}:
+            raise ValueError(f"its numbers are of the types {', '.join(sorted(map(str, types)))}")
         options = {name: header["options"][name] for name in names}
         network = network_type(**options, activation=header["activation"], device="meta")
         network.load_state_dict(tensors, strict=True, assign=True)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"Expected a network saved by torchsparcs. The header of {path} does not fit its "
-            f"tensors: {error}"
-        ) from error
+    except MISFITS as error:
+        raise _misfit(path, error) from error
     if isinstance(network, SpectralNetwork) and not network.train_input_eigenvalues:
         network.input_eigenvalues = torch.zeros_like(
             network.input_eigenvalues, device="cpu", dtype=network.output_eigenvalues.dtype
@@ -83,33 +85,75 @@ def load(path: str | Path) -> SpectralNetwork | CompactNetwork:
     return network
 
 
+def _misfit(path: Path, error: Exception) -> ValueError:
+    return ValueError(
+        f"Expected a network saved by torchsparcs. The header of {path} does not fit its "
+        f"tensors: {error}"
+    )
+
+
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The header and the tensors, which are not touched before the header has been looked at."""
     if not path.is_file():
         raise FileNotFoundError(f"Expected a network file. There is none at {path}.")
+    size = path.stat().st_size
+    check_claim(path, size, copies=2)
     try:
+        with path.open("rb") as start:
+            length = int.from_bytes(start.read(8), "little")
+        if length > LONGEST + 8 * max(size - length, 0):
+            raise SafetensorError("its header is longer than any network needs")
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = _header((file.metadata() or {}).get(KEY), path)
+            names = file.keys()
+            try:
+                _check_counts(header["options"], len(names))
+            except MISFITS as error:
+                raise _misfit(path, error) from error
+            tensors = {name: file.get_tensor(name) for name in names}
     except SafetensorError as error:
         raise ValueError(
             f"Expected a whole safetensors file. {path} is truncated, corrupted or foreign: {error}"
         ) from error
-    if KEY not in metadata:
+    if header.get("sha256") != _digest(tensors):
+        raise ValueError(f"Expected the numbers that were saved. Those in {path} are corrupted.")
+    return header, tensors
+
+
+def _header(text: str | None, path: Path) -> dict[str, Any]:
+    if text is None:
         raise ValueError(f"Expected a file saved by torchsparcs. {path} has no {KEY!r} header.")
     try:
-        header = json.loads(metadata[KEY])
+        header = json.loads(text)
         version = header["format"]
-        newer = version > FORMAT
+        if type(version) is not int:
+            raise TypeError("a format is a whole number")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"Expected a {KEY!r} header in JSON. {path} has another.") from error
-    if not newer and header.get("sha256") != _digest(tensors):
-        raise ValueError(f"Expected the numbers that were saved. Those in {path} are corrupted.")
-    if newer:
+    if version > FORMAT:
         raise ValueError(
             f"Expected format {FORMAT} or older. {path} has format {version}: "
             "a newer torchsparcs wrote it."
         )
-    return header, tensors
+    kind = header.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"Expected a network among {', '.join(KINDS)}. {path} holds {kind!r}.")
+    return header
+
+
+def _check_counts(options: dict[str, Any], tensors: int) -> None:
+    """A ValueError for more of anything than ``tensors`` tell: it would take long to build."""
+    widths, connections = options["widths"], options.get("connections") or ()
+    if len(widths) > tensors + 1:
+        raise ValueError("more layers than tensors")
+    if len(connections) > tensors:
+        raise ValueError("more connections than tensors")
+    if tensors > 2 * len(widths) + 2 * len(connections):
+        raise ValueError("more tensors than layers and connections")
+    if len(widths) * len(connections) > DEEPEST:
+        raise ValueError(f"{len(widths)} layers with {len(connections)} connections")
+    if any(isinstance(width, int) and width >= WIDEST for width in widths):
+        raise ValueError("more neurons than can be counted")
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

@@ -112,22 +112,25 @@ def search(
                 f"{outputs} outputs. Got {max_parameters}."
             )
     evidence = Evidence.of(preprocessing, X, y, weight, validation, seed).to(on)
-    workers = engine_of(engine)
+    crew = Crew(engine_of(engine), device=None if device == "auto" else on)
+    run = _Search(evidence, outputs, widths, activation, config, seed, progress, crew)
     folder = None if checkpoint is None else Path(checkpoint)
     asked = {
-        "widths": str(widths),
-        "penalty_weights": str(penalty_weights),
+        "widths": list(run.widths(WAYS["asleep"])),
+        "penalty_weights": "auto" if _is_auto(penalty_weights) else _checked_path(penalty_weights),
         "max_parameters": max_parameters,
         "activation": activation,
         "config": dataclasses.asdict(config),
         "seed": seed,
-        "device": on.type,
+        "device": str(crew.place or on),
         "versions": versions(),
         "rows": "" if folder is None else evidence.digest(),
     }
-    run = _Search(evidence, outputs, widths, activation, config, seed, progress, Crew(workers))
-    with opened(folder, asked, resume, workers.ranks) as journal, threads_for(evidence.rows, on):
-        run.crew = Crew(workers, journal)
+    with (
+        opened(folder, asked, resume, crew.engine.ranks) as journal,
+        threads_for(evidence.rows, on),
+    ):
+        crew.journal = journal
         weights, way = run.plan(penalty_weights)
         linear, candidates = run.candidates(weights, WAYS[way], max_parameters)
         seconds = journal.seconds
@@ -143,7 +146,7 @@ def search(
         "fits": evidence.fits,
         "max_parameters": max_parameters,
         "seed": seed,
-        "device": str(on),
+        "device": asked["device"],
         "seconds": seconds,
         "config": dataclasses.asdict(config),
         "hardware": hardware(on),
@@ -157,8 +160,8 @@ def _prepared(
     X: Any, y: Any, task: str, sample_weight: Any, seed: int
 ) -> tuple[Preprocessing, Any, Any, np.ndarray | None, int]:
     """The preprocessing, X, y and the weights of the rows to work on, and how many there were."""
-    if isinstance(X, np.memmap):
-        X, y = RowStream.of((X, y)), None
+    if isinstance(X, np.memmap) and sample_weight is None:
+        X, y = RowStream.of((X, y if hasattr(y, "shape") else np.asarray(y))), None
     if isinstance(X, RowStream):
         if y is not None or sample_weight is not None:
             raise ValueError("Expected neither y nor sample weights beside a stream. Got some.")
@@ -205,8 +208,7 @@ class _Search:
         """Penalty weights from the one that recruits nothing downwards, and the way to train."""
         ways = self.config.ways
         with stage("looking for the largest penalty that matters", self.progress):
-            is_auto = isinstance(weights, str) and weights == "auto"
-            path = self._path_from_pilot() if is_auto else _checked_path(weights)
+            path = self._path_from_pilot() if _is_auto(weights) else _checked_path(weights)
         if len(ways) == 1:
             return path, ways[0]
         with stage("comparing ways to train", self.progress):
@@ -313,6 +315,10 @@ def _whole(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError as error:
         raise ValueError(f"Expected {name} to be an integer. Got {value!r}.") from error
+
+
+def _is_auto(weights: Any) -> bool:
+    return isinstance(weights, str) and weights == "auto"
 
 
 def _checked_path(weights: Any) -> list[float]:

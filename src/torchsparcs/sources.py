@@ -113,7 +113,7 @@ class ChunkSource:
     def __init__(self, chunks: Any):
         self.chunks = chunks
         self.rows: int | None = None
-        self.is_repeatable = callable(chunks) or iter(chunks) is not chunks
+        self.is_repeatable = callable(chunks) or not isinstance(chunks, Iterator)
         self._is_used = False
 
     def blocks(self) -> list[Span]:

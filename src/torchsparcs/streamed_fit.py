@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from torchsparcs.datasets import _imported
+from torchsparcs.datasets import imported
 from torchsparcs.inputs import FARTHEST, Column, Inputs
 from torchsparcs.standardization import MergedMoments
 from torchsparcs.tables import (
@@ -26,7 +26,7 @@ from torchsparcs.tables import (
     quoted,
     text_of,
 )
-from torchsparcs.target import CHOICES, Target, _columns, _numbers, _table
+from torchsparcs.target import CHOICES, Target, target_columns, target_numbers, target_table
 
 MOST_LABELS = 1000  # more of them are no classes
 
@@ -39,12 +39,15 @@ class MixedColumns(ValueError):
     """
 
     def __init__(self, names: Collection[str], example: Any):
-        self.names = tuple(names)
+        self.names, self.example = tuple(names), example
         super().__init__(
             f"Expected {quoted(self.names)} to be numbers or text throughout. Got numbers in some "
             f"rows and text in others, for instance {example!r}. Make it text in all of them, or "
             "pass a source that can be gone through again."
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.names, self.example)
 
 
 class StreamedInputs:
@@ -80,7 +83,7 @@ class StreamedInputs:
                 f"Got {quoted(table.names)}."
             )
         self.rows += table.rows
-        numbers = self._numbers(table)
+        numbers = self.target_numbers(table)
         bad = [
             text
             for place in np.flatnonzero(~np.isfinite(numbers).all(axis=0))
@@ -102,7 +105,7 @@ class StreamedInputs:
             else:
                 self.numeric.append(index)
 
-    def _numbers(self, table: Table) -> np.ndarray:
+    def target_numbers(self, table: Table) -> np.ndarray:
         """The columns of numbers, float64 (rows, numeric)."""
         numbers = table.numbers(self.numeric) if self.numeric else np.empty((table.rows, 0))
         if numbers is not None:
@@ -206,8 +209,8 @@ class StreamedTarget:
 
     def add(self, y: Any) -> None:
         """The rows of one chunk, (rows,) or (rows, outputs)."""
-        table = _table(y)
-        columns = _columns(table)
+        table = target_table(y)
+        columns = target_columns(table)
         names = tuple(name for name, _ in columns)
         if self.names and names != self.names:
             raise ValueError(
@@ -217,7 +220,7 @@ class StreamedTarget:
         self.names, self.is_named = names, table.is_named
         self.rows += table.rows
         if len(columns) > 1:
-            numbers = [_numbers(*column) for column in columns]
+            numbers = [target_numbers(*column) for column in columns]
         else:
             values = columns[0][1]
             self._add_labels(table, values)
@@ -269,7 +272,7 @@ class StreamedTarget:
             values[: len(labels)], values[len(labels) :] = labels, labels[0]
         if not self.is_named:
             return values
-        pandas = _imported("pandas", "pandas")
+        pandas = imported("pandas", "pandas")
         return pandas.DataFrame(values.reshape(-1, len(self.names)), columns=list(self.names))
 
 

@@ -99,17 +99,17 @@ class Target(Record):
         """
         if task not in CHOICES:
             raise ValueError(f"Expected a task among {', '.join(CHOICES)}. Got {task!r}.")
-        table = _table(y)
+        table = target_table(y)
         weight = weights_of(sample_weight, table.rows)
         if weight is not None and not weight.all():
             table, weight = table.where(weight > 0), weight[weight > 0]
         if table.rows < 2:
             raise ValueError("Expected at least two rows. Got 1 sample.")
-        columns = _columns(table)
+        columns = target_columns(table)
         if task == "auto":
             task = "classification" if _is_classes(table, columns) else "regression"
         if task == "regression":
-            values = np.column_stack([_numbers(*column) for column in columns])
+            values = np.column_stack([target_numbers(*column) for column in columns])
             mean, scale, is_constant = moments(values, weight)
             if is_constant.any():
                 flat = [name for (name, _), c in zip(columns, is_constant, strict=True) if c]
@@ -166,13 +166,13 @@ class Target(Record):
         Regression: standardised float32, (rows,) or (rows, outputs); binary: 0 and 1 as float32
         (rows,); multiclass: int64 (rows,).
         """
-        columns = _columns(_table(y))
+        columns = target_columns(target_table(y))
         if len(columns) != len(self.names):
             raise ValueError(
                 f"Expected a target with {len(self.names)} columns. Got {len(columns)}."
             )
         if self.classes is None:
-            values = np.column_stack([_numbers(*column) for column in columns])
+            values = np.column_stack([target_numbers(*column) for column in columns])
             names = [name for name, _ in columns]
             result = torch.from_numpy(standardized(values, self.mean, self.scale, names))
             return result[:, 0] if len(self.names) == 1 else result
@@ -218,7 +218,7 @@ class Target(Record):
         return output.detach().cpu().double()
 
 
-def _table(y: Any) -> Table:
+def target_table(y: Any) -> Table:
     """``y`` (rows,) or (rows, outputs) as a table whose columns are y, or y0, y1, ..."""
     if hasattr(y, "to_frame"):
         y = y.to_frame()
@@ -228,7 +228,7 @@ def _table(y: Any) -> Table:
     return Table.of(y, prefix="y")
 
 
-def _columns(table: Table) -> list[tuple[str, np.ndarray]]:
+def target_columns(table: Table) -> list[tuple[str, np.ndarray]]:
     """Names and values, of which none is missing."""
     names = ("y",) if table.names == ("y0",) and not table.is_named else table.names
     columns = [(name, table.column(index)) for index, name in enumerate(names)]
@@ -256,7 +256,7 @@ def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
     return is_whole and (distinct <= 2 or (distinct <= 20 and 10 * distinct <= len(numbers)))
 
 
-def _numbers(name: str, values: np.ndarray) -> np.ndarray:
+def target_numbers(name: str, values: np.ndarray) -> np.ndarray:
     numbers = numbers_in(values)
     if numbers is None:
         example = next(value for value in values.tolist() if number(value) is None)

@@ -75,12 +75,13 @@ def train(
 
     Every part of the module is left in the mode, training or evaluation, in which it came. A
     population that does not fit into memory is trained one half after the other, with the same
-    outcome, unless it has a checkpoint or ``on_epoch``.
+    outcome, unless it has a checkpoint, ``on_epoch`` or several processes.
 
     Where ``torch.distributed`` has several processes (under ``torchrun``, or after
     ``fabric.launch()``), all of them make the same call and share every batch of data in memory:
     up to rounding the outcome is that of one process, the same in all of them, and the first one
-    writes the checkpoint. Of a loader, each process goes through its own.
+    writes the checkpoint. Of a loader, each process goes through its own. Batch normalisation, and
+    a loss function of your own, see the rows of one process.
     """
     config = config if config is not None else TrainConfig()
     if not isinstance(config, TrainConfig):
@@ -96,7 +97,8 @@ def train(
             f"Expected no checkpoint at {path}. Got one: pass resume=True to go on from it, or "
             "remove it to start anew."
         )
-    if isinstance(module, Population) and is_pair(data) and path is None and on_epoch is None:
+    plain = path is None and on_epoch is None and ranks.world == 1
+    if isinstance(module, Population) and is_pair(data) and plain:
 
         def once(
             population: nn.Module,
@@ -105,7 +107,7 @@ def train(
             validation: Data | None,
             weights: Tensor | None,
         ) -> History:
-            run = _Run(population, data, config, validation, weights, ranks=ranks)
+            run = _Run(population, data, config, validation, weights)
             return _trained(run, None, None, progress)
 
         return part_by_part(once, module, data, config, validation, weights)
@@ -168,7 +170,7 @@ def own_numbers(run: "_Run") -> Iterator[None]:
             torch.default_generator.manual_seed(seed)
             torch.cuda.default_generators[index].manual_seed(seed)
             yield
-    elif is_silent(run.module):
+    elif run.is_silent:
         yield
     else:
         with torch.random.fork_rng([]):
@@ -193,7 +195,7 @@ class _Run:
     ):
         self.module, self.config, self.checkpoint = module, config, checkpoint
         self.ranks = ranks if ranks is not None else Ranks()
-        self.validation = validation
+        self.validation, self.alike = validation, alike
         self.members = members_of(module)
         self._check(data, weights)
         parameter = next(module.parameters())
@@ -209,6 +211,7 @@ class _Run:
             self.steps_per_epoch = min(self.ranks.gather(_length(data)))
         if validation is not None and is_pair(validation):
             self.validation = placed(validation, parameter)
+        self.is_silent = is_silent(module) and isinstance(self.data, MemberData)
         self.fingerprint = self._fingerprint() if checkpoint is not None else []
         own_targets = isinstance(self.data, MemberData) and self.data.own_targets
         self.ranks.start_alike_(module.state_dict().values())
@@ -311,7 +314,12 @@ class _Run:
         self.step += 1
 
     def _check_losses(self, losses: list[Tensor], first: int) -> None:
-        """Name the first step without a finite loss; a population goes on while a member does."""
+        """Name the first step without a finite loss; a population goes on while a member does.
+
+        A part of one goes on whatever happens: its other members may be elsewhere.
+        """
+        if self.alike:
+            return
         finite = torch.isfinite(torch.stack(losses)).view(len(losses), -1).any(dim=1).tolist()
         if all(finite):
             return
@@ -330,12 +338,13 @@ class _Run:
                 f"{self.epoch + 1}; a generator can be gone through only once."
             )
         self._check_losses(self.losses, 0)
+        self.ranks.start_alike_(self.module.buffers())
         if self.checkpoint is not None and self.members is None and self.last_batch:
             # the last step may have ruined what its own loss did not show
             after = self._evaluated(self.last_batch).loss
             self._check_losses([torch.tensor(after)], self.step)
         history = self.history
-        history.train_loss.append(torch.stack(self.losses).float().mean(dim=0).tolist())
+        history.train_loss.append(torch.stack(self.losses).double().mean(dim=0).tolist())
         if self.validation is not None:
             result = self._evaluated(self.validation)
             history.validation_loss.append(result.loss)
@@ -439,7 +448,7 @@ class _Run:
     def _generators(self) -> dict[str, torch.Generator]:
         """Everything that draws numbers: shuffling, noise, and a loader's own generators."""
         generators = {"shuffler": self.shuffler, "input_dropout": self.descent.noise}
-        if not is_silent(self.module):
+        if not self.is_silent:
             generators["torch"] = torch.default_generator
         if self.device.type == "cuda":
             index = self.device.index or 0
@@ -457,7 +466,13 @@ class _Run:
         return {name: generator.get_state() for name, generator in self._generators().items()}
 
     def _set_generator_states(self, states: dict[str, Tensor]) -> None:
-        for name, generator in self._generators().items():
+        generators = self._generators()
+        if generators.keys() != states.keys():
+            raise ValueError(
+                f"Expected generators {', '.join(states)}, as in the checkpoint, to resume it. Got "
+                f"{', '.join(generators)}: another device or another loader."
+            )
+        for name, generator in generators.items():
             generator.set_state(states[name])
 
 

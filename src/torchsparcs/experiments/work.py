@@ -54,7 +54,7 @@ class Work:
     ) -> History:
         """``train``, going on where an interrupted run stopped; a population on the engine."""
         if isinstance(module, Population) and not options:
-            crew = Crew(self.engine, Journal(self.parts))
+            crew = Crew(self.engine, Journal(self.parts, self.engine.ranks))
             return crew.train(_file_name(name), module, data, config, progress=self.progress)
         checkpoint = self._checkpoint(name)
         return train(
