@@ -18,7 +18,7 @@ import torch
 from pyarrow.parquet import write_table
 from safetensors.torch import save as safetensors_bytes
 
-from torchsparcs import cifar, datasets, load, load_result, records
+from torchsparcs import cifar, claims, datasets, load, load_result
 from torchsparcs.datasets import load_dataset
 from torchsparcs.images import load_images
 
@@ -186,38 +186,38 @@ class TestClaims:
     ):
         make, read, words = CLAIMS[name]
         path = make(tmp_path)
-        for module in (records, datasets):
+        for module in (claims, datasets):
             monkeypatch.setattr(module, "memory", lambda: MUCH // 16)
         monkeypatch.setattr(cifar, "LARGEST", MUCH // 16)
         with pytest.raises(ValueError, match=words):  # what is imported on the way is not counted
             read(path)
         tracemalloc.start()
-        started = time.perf_counter()
+        started = time.process_time()
         with pytest.raises(ValueError, match=words):
             read(path)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < MUCH / 4
-        assert time.perf_counter() - started < 5
+        assert time.process_time() - started < 10
 
     def test_rows_are_counted_before_they_are_looked_at(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=repeated("", 2**20), y=np.zeros(2**20))
         monkeypatch.setattr(datasets, "_text_size", None)
-        monkeypatch.setattr(records, "memory", lambda: MUCH // 16)
+        monkeypatch.setattr(claims, "memory", lambda: MUCH // 16)
         with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0168 GB"):
             load_dataset(path)
 
     def test_memory_is_that_of_the_machine_the_container_or_the_process(
         self, tmp_path, monkeypatch
     ):
-        all_there_is = records.memory()
+        all_there_is = claims.memory()
         assert 2**28 < all_there_is < 2**50
         for text, most in (("max\n", all_there_is), ("1000\n", 1000), ("", all_there_is)):
             (tmp_path / "max").write_text(text)
-            monkeypatch.setattr(records, "CONTAINER", tmp_path / "max")
-            assert records.memory() == most
-        monkeypatch.setattr(records.resource, "getrlimit", lambda kind: (999, -1))
-        assert records.memory() == 999
+            monkeypatch.setattr(claims, "CONTAINER", tmp_path / "max")
+            assert claims.memory() == most
+        monkeypatch.setattr(claims.resource, "getrlimit", lambda kind: (999, -1))
+        assert claims.memory() == 999
 
 
 def network_file(path: Path, kind: str, tensors: dict, **options) -> Path:
@@ -263,10 +263,10 @@ class TestNetworks:
     def test_more_than_its_tensors_tell(self, tmp_path, kind, count, options, words):
         tensors = {str(number): torch.zeros(1) for number in range(count)}
         path = network_file(tmp_path / "a", kind, tensors, **options)
-        started = time.perf_counter()
+        started = time.process_time()
         with pytest.raises(ValueError, match=words):
             load(path)
-        assert time.perf_counter() - started < 5
+        assert time.process_time() - started < 10
 
     @pytest.mark.parametrize(
         "types", [("float32", "float64"), ("float8_e5m2",) * 2, ("int64",) * 2]
@@ -306,10 +306,10 @@ class TestPickles:
         for name in ("train", "test"):
             (tmp_path / name).write_bytes(pickle.dumps(batch, 2))
         (tmp_path / "meta").write_bytes(b"\x80\x02" + code)
-        started = time.perf_counter()
+        started = time.process_time()
         with pytest.raises(ValueError, match=words):
             load_images(tmp_path)
-        assert time.perf_counter() - started < 10
+        assert time.process_time() - started < 10
 
     def test_one_text_is_encoded_once(self):
         again = b"h\0h\1h\2\x86R" * 1000
@@ -338,7 +338,7 @@ def test_headers_that_other_programs_add_to_a_tar_are_gone_past(tmp_path):
     digits = b"9" * 10**6 + bytes(-(10**6) % 512)
     content = member.tobuf() + digits + one_member(TRAIN, 0, b"") + bytes(1024)
     path = packed(tmp_path / "a.tar.gz", content)
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ValueError, match="lacks test, meta"):
         load_images(path)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 10

@@ -36,7 +36,7 @@ def test_ci_runs_the_readme_test_command():
     found = subprocess.run(
         ["bash", "-c", finder[1]], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert found.stdout.strip().endswith("&& pytest")
+    assert found.stdout.strip().endswith("&& pytest -n 2 --dist loadfile")
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
@@ -59,6 +59,7 @@ BENCHMARKS = {
         *("--heads", "linear", "spectral", "--pairs", "1e-3,1", "--dropouts", "0.2"),
     ],
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
+    "fuzz.py": ["--files", "60"],
     "fronts.py": ["--quick", "--tasks", "iris"],
     "latency.py": ["--seconds", "0.01"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],

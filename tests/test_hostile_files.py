@@ -17,9 +17,9 @@ from safetensors.torch import save as safetensors_bytes
 from specimens import kinds, outcome
 
 from torchsparcs import CompactNetwork, History, load_result, save
+from torchsparcs.arrays import read_arrays
 from torchsparcs.datasets import load_dataset
 from torchsparcs.images import load_images
-from torchsparcs.records import read_arrays
 
 ROOT = Path(__file__).parent.parent
 EACH = 150  # damaged files of each kind

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchsparcs.records import first_line, unpacked
+from torchsparcs.claims import first_line, gunzipped
 
 LARGEST = 2**29  # bytes of an archive, unpacked, or of a file: more than twice those of CIFAR
 BLOCK = 512  # bytes, of which a tar file has a whole number for everything
@@ -116,7 +116,7 @@ def _files_of_tar(path: Path) -> dict[str, bytes]:
     _check_size(path)
     with path.open("rb") as start:
         is_packed = start.read(2) == b"\x1f\x8b"
-    content = unpacked(path, LARGEST) if is_packed else path.read_bytes()
+    content = gunzipped(path, LARGEST) if is_packed else path.read_bytes()
     wanted, folders = _wanted(), {row.folder for row in ARCHIVES.values()}
     held = {}
     try:

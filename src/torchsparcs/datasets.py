@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from torchsparcs.records import check_claim, first_line, memory, read_arrays, unpacked
+from torchsparcs.arrays import read_arrays
+from torchsparcs.claims import check_claim, first_line, gunzipped, memory
 from torchsparcs.tables import check_names, number, quoted
 
 SEPARATORS = ",;\t|"
@@ -164,7 +165,7 @@ def _content(path: Path) -> bytes | bytearray:
     """The bytes of a text file, unpacked, of which none say that it is something else."""
     content: bytes | bytearray
     if path.suffix.lower() == ".gz":
-        content = unpacked(path, memory() // TEXT_COPIES)
+        content = gunzipped(path, memory() // TEXT_COPIES)
     else:
         check_claim(path, path.stat().st_size, copies=TEXT_COPIES)
         content = path.read_bytes()

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchsparcs.claims import first_line
 from torchsparcs.datasets import (
     FOREIGN,
     PYARROW,
@@ -19,7 +20,6 @@ from torchsparcs.datasets import (
     imported,
     text_header,
 )
-from torchsparcs.records import first_line
 from torchsparcs.sources import Chunk, Span, block_rows, counted, window
 from torchsparcs.tables import check_names
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchsparcs.arrays import array_members, read_arrays
 from torchsparcs.cifar import ARCHIVES, Cifar, read_cifar
 from torchsparcs.data import Pair
-from torchsparcs.records import array_members, read_arrays
 
 CHANNELS = (1, 3, 4)  # what is taken for an axis of channels
 KEYS = {  # the arrays of an NPZ file, and what else they may be called

@@ -13,6 +13,7 @@ from rich.console import Console
 
 import torchsparcs
 from torchsparcs.checkpoints import write_atomically
+from torchsparcs.claims import read_json
 from torchsparcs.console import print_files, print_front, say, summary
 from torchsparcs.datasets import BUILT_IN, load_dataset
 from torchsparcs.engines import Engine, engine_of
@@ -53,7 +54,7 @@ class Job(Record):
         if not path.is_file():
             raise ValueError(f"Expected a search to go on with. {folder} has none.")
         try:
-            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+            return cls.from_json(read_json(path))
         except ValueError as error:
             raise ValueError(f"Expected a search to go on with. {path} is damaged.") from error
 

@@ -24,10 +24,10 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 
 from torchsparcs.checkpoints import write_atomically
+from torchsparcs.claims import check_claim, read_json
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.history import History
 from torchsparcs.preprocessing import Preprocessing
-from torchsparcs.records import check_claim, read_json
 from torchsparcs.saving import MISFITS, load, save
 
 FORMAT = 1

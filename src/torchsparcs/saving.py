@@ -11,9 +11,9 @@ from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from torchsparcs.checkpoints import write_atomically
+from torchsparcs.claims import check_claim
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.network import SpectralNetwork
-from torchsparcs.records import check_claim
 
 FORMAT = 1
 KEY = "torchsparcs"

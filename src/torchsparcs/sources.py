@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
-from torchsparcs.records import first_line
+from torchsparcs.claims import first_line
 
 CELLS = 2**20  # of a block
 LEAST_ROWS, MOST_ROWS = 2**10, 2**16  # of a block
