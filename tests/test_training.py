@@ -280,6 +280,27 @@ def test_a_population_from_a_shuffling_loader_repeats_itself():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_resumed_before_the_first_step_it_has_one_snapshot_of_the_start(tmp_path):
+    path, whole = tmp_path / "run", quiet(network(), kink(), TrainConfig(epochs=2))
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    net = network()
+    net.register_forward_hook(stop)
+    with pytest.raises(KeyboardInterrupt):
+        quiet(net, DataLoader(TensorDataset(*kink())), TrainConfig(epochs=2), checkpoint=path)
+    assert load_checkpoint(path)["position"] == (0, 0)
+    again = quiet(
+        network(),
+        DataLoader(TensorDataset(*kink())),
+        TrainConfig(epochs=2),
+        checkpoint=path,
+        resume=True,
+    )
+    assert [epoch for epoch, _ in again.snapshots] == [epoch for epoch, _ in whole.snapshots]
+
+
 class TestFaults:
     def test_a_non_finite_loss_names_the_step_and_keeps_the_checkpoint(self, tmp_path, monkeypatch):
         monkeypatch.setattr("torchsparcs.training.SAVING_SHARE", math.inf)  # after every epoch

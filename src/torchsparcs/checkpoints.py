@@ -25,7 +25,8 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        error.filename = str(path)  # a full disk does not say what did not fit
+        if error.errno is not None:  # a full disk does not say what did not fit
+            error.filename = str(path)
         raise
     finally:
         partial.unlink(missing_ok=True)

@@ -250,7 +250,7 @@ class _Run:
             check_data(module, self.validation, config.task, name="validation data")
 
     def to_the_end(self, interrupted: Callable[[], bool], tell: Callable[[History], None]) -> None:
-        if self.epoch == self.step == 0:
+        if not self.history.snapshots:  # nothing was done before
             self.history.take_snapshot(self.module)
             self._save()
         while self.epoch < self.config.epochs and not self.history.stopped_early:
