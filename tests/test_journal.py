@@ -56,6 +56,12 @@ class TestPacking:
         with pytest.raises(TypeError, match=r"values and tensors.*Got object"):
             packed([object()])
 
+    def test_a_changed_number_is_noticed(self):
+        content = bytearray(packed({"weights": torch.ones(100)}))
+        content[-100] ^= 1
+        with pytest.raises(ValueError, match="cut short or was changed"):
+            unpacked(bytes(content))
+
     @pytest.mark.parametrize("content", [b"", b"\0" * 20, packed([1])[:-3], b"\xff" * 40])
     def test_anything_else_is_refused(self, content):
         with pytest.raises(ValueError, match="a state that was packed"):

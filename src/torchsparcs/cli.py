@@ -158,6 +158,8 @@ def search(
     """Find the front of score against size for a table, and write it to a folder."""
     if address is not None and engine != "ray":
         raise typer.BadParameter("Expected --engine ray with it.", param_hint="--address")
+    if engine == "ray" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("Expected torchrun or --engine ray. Got both.")
     with started() as ranks:
         if resume is not None:
             check_alone(context, "--resume", "--engine", "--address", "--quiet")

@@ -1,5 +1,6 @@
-"""Nested plain values and tensors as the bytes of one safetensors file. Data, never code."""
+"""Nested plain values and tensors as bytes: safetensors and a digest. Data, never code."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 KEY = "torchsparcs"
 PLAIN = (str, int, float, bool, type(None))
+DIGEST = 32  # bytes of a SHA-256
 LONG = 16  # a list of so many numbers becomes a tensor
 NUMBERS = {float: torch.float64, int: torch.int64}
 
@@ -24,12 +26,16 @@ def packed(state: Any) -> bytes:
     tensors: list[Tensor] = []
     outline = json.dumps(_outline(state, tensors))
     named = {str(place): tensor for place, tensor in enumerate(tensors)}
-    return tensors_to_bytes(named, metadata={KEY: outline})
+    content = tensors_to_bytes(named, metadata={KEY: outline})
+    return content + hashlib.sha256(content).digest()
 
 
 def unpacked(content: bytes) -> Any:
     """What was :func:`packed`, on the CPU; anything else is a ValueError."""
     try:
+        content, digest = content[:-DIGEST], content[-DIGEST:]
+        if hashlib.sha256(content).digest() != digest:
+            raise ValueError("It is cut short or was changed.")
         length = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + length])
         return _filled(json.loads(header["__metadata__"][KEY]), tensors_from_bytes(content))

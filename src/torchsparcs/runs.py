@@ -78,7 +78,11 @@ def read_run(
     """The parts of a ``SearchResult``; ``candidate`` and ``attempt`` are made of theirs."""
     folder = Path(path)
     if not (folder / "settings.json").is_file():
-        raise FileNotFoundError(f"Expected the folder of a search. {folder} has no settings.json.")
+        begun = " It is not finished: sparcs search --resume goes on with it."
+        known = begun if (folder / "parts" / "job.json").is_file() else ""
+        raise FileNotFoundError(
+            f"Expected the folder of a search. {folder} has no settings.json.{known}"
+        )
     try:
         settings = read_json(folder / "settings.json")
         if type(settings["format"]) is not int:

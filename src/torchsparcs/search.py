@@ -89,8 +89,8 @@ def search(
         max_parameters: nothing larger is kept.
         sample_weight: (rows,), how much each row counts.
         device: "auto" takes a GPU where there is one.
-        engine: "local", this process (under ``torchrun``, all its processes), or "ray", a Ray
-            cluster; every worker trains and cuts some of the networks, with the same outcome.
+        engine: "local", this process (or, after ``init_process_group``, all of them), or "ray", a
+            Ray cluster; every worker trains and cuts some of the networks, with the same outcome.
         checkpoint: a folder for what has been done. The same call with ``resume=True`` goes on
             from there and ends with the same networks, bit for bit, as a search that was never
             interrupted. It is yours to delete once the result is saved.

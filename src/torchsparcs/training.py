@@ -77,11 +77,11 @@ def train(
     population that does not fit into memory is trained one half after the other, with the same
     outcome, unless it has a checkpoint, ``on_epoch`` or several processes.
 
-    Where ``torch.distributed`` has several processes (under ``torchrun``, or after
-    ``fabric.launch()``), all of them make the same call and share every batch of data in memory:
-    up to rounding the outcome is that of one process, the same in all of them, and the first one
-    writes the checkpoint. Of a loader, each process goes through its own. Batch normalisation, and
-    a loss function of your own, see the rows of one process.
+    Where ``torch.distributed`` has several processes (after ``init_process_group`` under
+    ``torchrun``, or after ``fabric.launch()``), all of them make the same call and share every
+    batch of data in memory: up to rounding the outcome is that of one process, the same in all of
+    them, and the first one writes the checkpoint. Of a loader, each process goes through its own.
+    Batch normalisation, and a loss function of your own, see the rows of one process.
     """
     config = config if config is not None else TrainConfig()
     if not isinstance(config, TrainConfig):
