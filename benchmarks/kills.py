@@ -52,6 +52,7 @@ def run(arguments: list[str], limit: float | None) -> tuple[int, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="wine")
+    parser.add_argument("--steps", default="300")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -59,12 +60,13 @@ def main() -> None:
     rng, moments, runs, resumed, differing = random.Random(arguments.seed), [], 0, 0, []
     with tempfile.TemporaryDirectory() as place:
         whole = Path(place) / "whole"
-        code, takes = run([arguments.data, "--out", str(whole)], None)
+        asked = [arguments.data, "--steps", arguments.steps, "--out"]
+        code, takes = run([*asked, str(whole)], None)
         assert code == 0
         expected = contents(whole)
         while len(moments) < arguments.kills:
             folder, runs = Path(place) / f"run{runs}", runs + 1
-            options = [arguments.data, "--out", str(folder)]
+            options = [*asked, str(folder)]
             while True:
                 limit = rng.uniform(0, takes) if len(moments) < arguments.kills else None
                 code, seconds = run(options, limit)
@@ -75,11 +77,14 @@ def main() -> None:
                 print(f"killed after {seconds:.1f} s, {len(moments)} of {arguments.kills}")
                 if (folder / "parts" / "job.json").exists():
                     options, resumed = ["--resume", str(folder)], resumed + 1
+                elif (folder / "settings.json").exists():
+                    break  # it had just finished
             found = contents(folder)
             wrong = [n for n in {*found, *expected} if found.get(n) != expected.get(n)]
             differing += [f"{folder.name}/{name}" for name in wrong]
     results = {
         "data": arguments.data,
+        "steps": arguments.steps,
         "undisturbed_seconds": takes,
         "killed_after_seconds": moments,
         "resumed": resumed,
