@@ -91,10 +91,11 @@ class TestJournal:
         assert again.seconds >= 100
 
     def test_only_the_same_work_is_gone_on_with(self, tmp_path):
-        with opened(tmp_path, {"seed": 0}, False):
-            pass
-        with opened(tmp_path, {"seed": 0}, True), opened(tmp_path, {"seed": 0}, "auto"):
-            pass
+        with opened(tmp_path, {"seed": 0}, False) as journal:
+            journal.keep("a step", 1)
+        for resume in (True, "auto"):
+            with opened(tmp_path, {"seed": 0}, resume) as journal:
+                assert journal.recall("a step") == 1
         with pytest.raises(ValueError, match="Got other seed"), opened(tmp_path, {"seed": 1}, True):
             pass
         with pytest.raises(ValueError, match="without unfinished"), opened(tmp_path, {}, False):

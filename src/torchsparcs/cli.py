@@ -23,10 +23,10 @@ from torchsparcs.console import (
     say,
     summary,
 )
-from torchsparcs.datasets import BUILT_IN, load_dataset, read_table, table_name
+from torchsparcs.datasets import BUILT_IN, load_dataset, read_table
 from torchsparcs.engines import ENGINES, engine_of
 from torchsparcs.export import to_onnx, to_torch_export
-from torchsparcs.jobs import Job, is_finished, is_unfinished
+from torchsparcs.jobs import Job, folder_for, is_finished
 from torchsparcs.options import (
     Address,
     Device,
@@ -37,7 +37,6 @@ from torchsparcs.options import (
     Run,
     check_alone,
     check_file,
-    check_out,
     checked_device,
     forcible,
     numbers,
@@ -50,7 +49,6 @@ from torchsparcs.options import (
 from torchsparcs.predictions import WRITERS, predictions
 from torchsparcs.ranks import started
 from torchsparcs.result import Candidate, SearchResult, load_result
-from torchsparcs.runs import free_folder
 from torchsparcs.saving import save
 from torchsparcs.target import CHOICES
 from torchsparcs.training import NonFiniteLossError
@@ -181,7 +179,7 @@ def search(
                 seed=seed,
                 device=checked_device(device),
             )
-            folder = ranks.first(lambda: _folder_for(job, out, force))
+            folder = ranks.first(lambda: folder_for(job.data, out, force))
         console = open_console(quiet or not ranks.is_first)
         job.run(
             folder,
@@ -193,15 +191,6 @@ def search(
         )
         if quiet and ranks.is_first:
             typer.echo(folder)
-
-
-def _folder_for(job: Job, out: Path | None, force: bool) -> Path:
-    name = table_name(job.data)
-    if out is None and is_unfinished(usual := free_folder(name, force=True)) and not force:
-        say(f"{usual} has an unfinished search: sparcs search --resume {usual} goes on with it.")
-    folder = free_folder(name, force=force) if out is None else out
-    check_out(folder, force)
-    return folder
 
 
 @app.command()

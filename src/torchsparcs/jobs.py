@@ -15,13 +15,15 @@ import torchsparcs
 from torchsparcs.checkpoints import write_atomically
 from torchsparcs.claims import read_json
 from torchsparcs.console import print_files, print_front, say, summary
-from torchsparcs.datasets import BUILT_IN, load_dataset
+from torchsparcs.datasets import BUILT_IN, load_dataset, table_name
 from torchsparcs.engines import Engine, engine_of
 from torchsparcs.export import to_onnx
 from torchsparcs.journal import ASKED, alone_in
+from torchsparcs.options import check_out
 from torchsparcs.ranks import Ranks
 from torchsparcs.records import Record
 from torchsparcs.result import SearchResult
+from torchsparcs.runs import free_folder
 from torchsparcs.search import SearchConfig, search
 from torchsparcs.streams import FILES, RowStream
 from torchsparcs.target import Target
@@ -139,6 +141,16 @@ class Job(Record):
         result.report(folder / "report.html", force=True)
         print_front(console, result, self.pick)
         print_files(console, folder, lacking)
+
+
+def folder_for(data: str, out: Path | None, force: bool) -> Path:
+    """``out``, or a free one named after the data; a ValueError unless it may be written to."""
+    name = table_name(data)
+    if out is None and is_unfinished(usual := free_folder(name, force=True)) and not force:
+        say(f"{usual} has an unfinished search: sparcs search --resume {usual} goes on with it.")
+    folder = free_folder(name, force=force) if out is None else out
+    check_out(folder, force)
+    return folder
 
 
 def _is_large(path: Path) -> bool:

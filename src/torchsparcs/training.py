@@ -1,10 +1,8 @@
 """Training any module, spectral networks inside it or not: one call, resumable bit for bit."""
 
-import contextlib
 import copy
 import dataclasses
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -19,6 +17,13 @@ from torchsparcs.chunks import part_by_part
 from torchsparcs.config import TrainConfig
 from torchsparcs.data import Data, MemberData, Pair, is_pair, placed
 from torchsparcs.descent import Descent
+from torchsparcs.generators import (
+    Generators,
+    own_numbers,
+    set_states,
+    shared_generators,
+    states_of,
+)
 from torchsparcs.history import History
 from torchsparcs.population import Population, is_silent, members_of
 from torchsparcs.progress import training_progress
@@ -27,7 +32,6 @@ from torchsparcs.tasks import Evaluation, check_data, evaluate, restored_mode
 
 SAVING_SHARE = 0.02  # of the time may go into checkpoints
 LOSSES = 64  # of single steps, kept as one tensor
-GPU_LOCKS: dict[int, threading.RLock] = {}
 
 
 class NonFiniteLossError(RuntimeError):
@@ -140,7 +144,8 @@ def _trained(
     progress: bool,
 ) -> History:
     """``run`` to its end, the random numbers and the mode of the caller left alone."""
-    with own_numbers(run), restored_mode(run.module), interruption() as interrupted:
+    numbers = own_numbers(run.config.seed + run.ranks.rank, run.device, run.is_silent)
+    with numbers, restored_mode(run.module), interruption() as interrupted:
         if resume_from is not None:
             run.restore(run.ranks.first(lambda: load_checkpoint(resume_from)))
         shown = progress and run.ranks.is_first
@@ -154,28 +159,6 @@ def _trained(
 
             run.to_the_end(interrupted, tell)
     return run.history
-
-
-@contextlib.contextmanager
-def own_numbers(run: "_Run") -> Iterator[None]:
-    """Torch's own generators seeded for ``run``, and back as they were afterwards.
-
-    They are everybody's. Members that draw nothing leave them alone, so that trainings in several
-    threads do not meet; on a GPU, one training at a time.
-    """
-    seed = run.config.seed + run.ranks.rank
-    if run.device.type == "cuda":
-        index = run.device.index or 0
-        with GPU_LOCKS.setdefault(index, threading.RLock()), torch.random.fork_rng([run.device]):
-            torch.default_generator.manual_seed(seed)
-            torch.cuda.default_generators[index].manual_seed(seed)
-            yield
-    elif run.is_silent:
-        yield
-    else:
-        with torch.random.fork_rng([]):
-            torch.default_generator.manual_seed(seed)
-            yield
 
 
 class _Run:
@@ -445,35 +428,16 @@ class _Run:
             return [training, MemberData.of(self.validation, self.members).fingerprint()]
         return [training, _length(self.validation)]
 
-    def _generators(self) -> dict[str, torch.Generator]:
+    def _generators(self) -> Generators:
         """Everything that draws numbers: shuffling, noise, and a loader's own generators."""
-        generators = {"shuffler": self.shuffler, "input_dropout": self.descent.noise}
-        if not self.is_silent:
-            generators["torch"] = torch.default_generator
-        if self.device.type == "cuda":
-            index = self.device.index or 0
-            generators["cuda"] = torch.cuda.default_generators[index]
-        for name, owner in (
-            ("loader", self.data),
-            ("sampler", getattr(self.data, "sampler", None)),
-        ):
-            generator = getattr(owner, "generator", None)
-            if isinstance(generator, torch.Generator):
-                generators[name] = generator
-        return generators
+        own = {"shuffler": self.shuffler, "input_dropout": self.descent.noise}
+        return own | shared_generators(self.data, self.device, self.is_silent)
 
     def _generator_states(self) -> dict[str, Tensor]:
-        return {name: generator.get_state() for name, generator in self._generators().items()}
+        return states_of(self._generators())
 
     def _set_generator_states(self, states: dict[str, Tensor]) -> None:
-        generators = self._generators()
-        if generators.keys() != states.keys():
-            raise ValueError(
-                f"Expected generators {', '.join(states)}, as in the checkpoint, to resume it. Got "
-                f"{', '.join(generators)}: another device or another loader."
-            )
-        for name, generator in generators.items():
-            generator.set_state(states[name])
+        set_states(self._generators(), states)
 
 
 def _length(data: Any) -> int:
