@@ -242,7 +242,11 @@ class TestBrokenFiles:
         with pytest.raises(ValueError, match=r"Expected .*cifar-10-python\.tar\.gz"):
             load_images("cifar10", folder=tmp_path)
 
-    @pytest.mark.parametrize("content", [b"<html>404", gzip.compress(b"<html>404"), b"\0" * 2048])
+    @pytest.mark.parametrize(
+        "content",
+        [b"<html>404", gzip.compress(b"<html>404"), b"\0" * 2048],
+        ids=["page", "packed page", "zeros"],
+    )
     def test_something_else_is_named(self, tmp_path, content):
         (tmp_path / "cifar-100-python.tar.gz").write_bytes(content)
         with pytest.raises(ValueError, match=r"Expected .*cifar-100-python\.tar\.gz"):
