@@ -176,6 +176,28 @@ class TestOrder:
         assert small.connections == ((1, 0), (2, 0), (2, 1), (3, 1), (3, 2))
         torch.testing.assert_close(small(X), network(X), rtol=1e-3, atol=1e-3)
 
+    def test_a_skip_that_other_signs_make_needless_goes_as_a_block(self):
+        """v max(h, 0) = v h + v max(−h, 0): with the signs of some neurons changed, a skip."""
+        network = compact([4, 5, 3], [(1, 0), (2, 1)])
+        flipped = compact([4, 5, 3], SKIPPED)
+        incoming, outgoing = network.block(1, 0), network.block(2, 1)
+        sign = torch.tensor([1.0, -1.0, 1.0, -1.0, -1.0], dtype=DOUBLE)
+        gone = sign < 0
+        with torch.no_grad():
+            flipped.block(1, 0).weight.copy_(sign[:, None] * incoming.weight)
+            flipped.block(1, 0).bias.copy_(sign * incoming.bias)
+            flipped.block(2, 1).weight.copy_(outgoing.weight)
+            linear = outgoing.weight[:, gone] @ incoming.weight[gone]
+            flipped.block(2, 0).weight.copy_(linear)
+            constant = outgoing.weight[:, gone] @ incoming.bias[gone]
+            flipped.block(2, 0).bias.copy_(outgoing.bias + constant)
+        torch.testing.assert_close(flipped(X), network(X))
+        direct = flipped.to_direct()
+        small = rebuilt(cut_to(direct, X, parameter_count(direct) - 1))
+        assert small.connections == ((1, 0), (2, 1))
+        assert small.widths == (4, 5, 3)
+        torch.testing.assert_close(small(X), network(X), rtol=1e-4, atol=1e-4)
+
 
 class TestBudget:
     @settings(max_examples=120, deadline=None)

@@ -17,6 +17,7 @@ from torchsparcs.direct import (
     is_read,
     keep_neurons,
     layer_slices,
+    reoriented,
     simplified,
 )
 
@@ -24,6 +25,7 @@ RIDGE = 1e-8  # relative to the mean square of each source
 WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as they are
 MANY_SOURCES = 100  # for so many one goes at a time, for twice as many two, and so on
 ALIKE = 0.5  # partial correlation of two sources that must not go together
+TURNED = 0.1  # signs are changed where that divides the cost of a skip connection by ten
 BLOCKS_EVERY = 0.95  # whole blocks are looked at again when the size has fallen by this factor
 
 
@@ -97,24 +99,35 @@ class Elimination:
     def cheapest_block(self) -> tuple[float, int, Tensor]:
         """The block with the lowest cost for a parameter: that ratio, its layer, its sources.
 
-        Taking the sources q of a block from a layer costs W_q (P_qq)⁻¹ W_qᵀ for each of its rows.
         A layer keeps at least one block.
         """
-        gain, best = self._gain(), (torch.inf, -1, self.alive.new_empty(0).long())
-        for layer, (rows, inverse) in enumerate(zip(self.layers, self.inverses, strict=True)):
+        best = (torch.inf, -1, self.alive.new_empty(0).long())
+        for layer, rows in enumerate(self.layers):
             heard = (self.weights[rows] != 0).any(dim=0)
-            blocks = [level for level in self.levels[: layer + 1] if heard[level].any()]
-            for level in blocks if len(blocks) > 1 else ():
-                sources = heard[level].nonzero().squeeze(1) + level.start
-                if not (self._certainty(inverse)[sources] > 0).all():
-                    continue
-                places = sources - self.fixed
-                certainty = inverse[places[:, None], places]
-                block = self.weights[rows][:, sources]
-                error = (torch.linalg.solve(certainty, block.T).T * block).sum(dim=1)
-                rate = (gain[rows] @ error).item() / (len(sources) * self._living(rows))
+            blocks = [n for n, level in enumerate(self.levels[: layer + 1]) if heard[level].any()]
+            for source in blocks if len(blocks) > 1 else ():
+                rate, sources = self.block_rate(layer, source)
                 best = min(best, (rate, layer, sources), key=lambda found: found[0])
         return best
+
+    def block_rate(self, layer: int, source: int) -> tuple[float, Tensor]:
+        """What a block costs for each of its parameters, and its sources; nothing if it is gone.
+
+        Taking the sources q of a block from a layer costs W_q (P_qq)⁻¹ W_qᵀ for each of its rows.
+        """
+        rows, inverse, level = self.layers[layer], self.inverses[layer], self.levels[source]
+        heard = (self.weights[rows, level] != 0).any(dim=0)
+        sources = heard.nonzero().squeeze(1) + level.start
+        if not len(sources):
+            return 0.0, sources
+        if not (self._certainty(inverse)[sources] > 0).all():
+            return torch.inf, sources
+        places = sources - self.fixed
+        certainty = inverse[places[:, None], places]
+        block = self.weights[rows][:, sources]
+        error = (torch.linalg.solve(certainty, block.T).T * block).sum(dim=1)
+        cost = (self._gain()[rows] @ error).item()
+        return cost / (len(sources) * self._living(rows)), sources
 
     def remove_block(self, layer: int, sources: Tensor) -> None:
         """Take ``sources`` (n,) from one layer, W ← W − W_q (P_qq)⁻¹ P_q and P likewise."""
@@ -195,8 +208,10 @@ def cut_to(direct: DirectSpace, inputs: Tensor, parameters: int) -> DirectSpace:
     What goes next, an input, a hidden neuron or a whole block, is what costs least for each
     parameter that goes with it.
     """
-    direct = simplified(direct)
-    elimination = Elimination(direct, inputs)
+    elimination = Elimination(simplified(direct), inputs)
+    if elimination.parameters > parameters:
+        elimination = _turned(elimination, inputs)
+    direct = elimination.direct
     is_source = torch.ones(elimination.weights.shape[1], dtype=torch.bool).to(inputs.device)
     is_source[direct.inputs] = False  # the constant stays
     size = elimination.parameters
@@ -223,6 +238,26 @@ def cut_to(direct: DirectSpace, inputs: Tensor, parameters: int) -> DirectSpace:
     if is_read(small).any() or parameters < 2 * direct.outputs:
         return small
     return _line(direct, elimination.sources)
+
+
+def _turned(elimination: Elimination, inputs: Tensor) -> Elimination:
+    """The same function, with signs changed where a skip to the outputs can then go at no cost.
+
+    A network that learned max(−h, 0) where max(h, 0) would do needs a skip connection for the rest.
+    """
+    if elimination.fixed:
+        return elimination
+    direct, outputs = elimination.direct, len(elimination.layers) - 1
+    best, share = elimination, TURNED
+    for source in range(outputs):
+        before, sources = elimination.block_rate(outputs, source)
+        if not len(sources):
+            continue
+        turned = Elimination(reoriented(direct, inputs, outputs + 1, source), inputs)
+        after, _ = turned.block_rate(outputs, source)
+        if after < share * before:
+            best, share = turned, after / before
+    return best
 
 
 def _line(direct: DirectSpace, sources: Tensor) -> DirectSpace:
