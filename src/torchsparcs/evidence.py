@@ -24,6 +24,9 @@ MOST_CLASSES = 200  # whose pairs it counts
 class Judgement(NamedTuple):
     """Of one group of fits on the rows they were not fitted to; the score with its error.
 
+    Where another fit, to all rows, gives the network and does worse on them than those did, it is
+    of that one: each fit was cut by itself, and the luck of one is not another's.
+
     ``answers`` hold what was true and what was said: how often each pair of classes came up,
     (classes, classes); or some pairs of standardised numbers, (rows, outputs, 2).
     """
@@ -120,7 +123,7 @@ class Evidence:
     def judging_fits(self, count: int | None = None) -> "Evidence":
         """The same rows with only those fits that judge some, or the first ``count`` of them."""
         folds = self.folds
-        count = int(folds.judge.max()) + 1 if count is None else count
+        count = folds.judges if count is None else count
         judge = torch.where(folds.judge < count, folds.judge, -1)
         return replace(self, folds=Folds(folds.fitted[:count], judge))
 
@@ -154,24 +157,31 @@ class Evidence:
     def judge(self, population: nn.Module) -> list[Judgement]:
         """Of each group, every judged row by the fit that was not fitted to it."""
         members, task = members_of(population), resolve_task(self.task)
+        losses_of, scores_of = task.losses, task.scores
         assert members is not None
-        assert task.losses is not None
-        assert task.scores is not None
+        assert losses_of is not None
+        assert scores_of is not None
         rows = self.folds.judged
         target, weight = self.targets[rows], self.weights[rows].double()
         output, _, _ = predict(population, (self.inputs[rows], target))
         grouped = output.unflatten(0, (members // self.fits, self.fits))
         place = torch.arange(len(rows), device=output.device)
-        judgements = []
-        for group in grouped:
-            own = group[self.folds.judge[rows], place]
-            losses = task.losses(own, target).double()
-            share = weight / weight.sum()
-            scores = task.scores(own, target, share).double()
+        share = weight / weight.sum()
+
+        def judgement(said: Tensor) -> Judgement:
+            scores = scores_of(said, target, share).double()
             score = share @ scores
             error = (share.square() @ (scores - score).square()).sqrt()
-            numbers = ((share @ losses).item(), score.item(), error.item())
-            judgements.append(Judgement(*numbers, ANSWERS[self.task](own.cpu(), target.cpu())))
+            loss = share @ losses_of(said, target).double()
+            answers = ANSWERS[self.task](said.cpu(), target.cpu())
+            return Judgement(loss.item(), score.item(), error.item(), answers)
+
+        judgements = []
+        for group in grouped:
+            own = judgement(group[self.folds.judge[rows], place])
+            if self.folds.judges < self.fits:
+                own = min(own, judgement(group[-1]), key=lambda found: found.score)
+            judgements.append(own)
         return judgements
 
 

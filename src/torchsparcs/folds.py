@@ -31,6 +31,11 @@ class Folds:
         return len(self.fitted)
 
     @property
+    def judges(self) -> int:
+        """How many fits judge rows."""
+        return int(self.judge.max()) + 1
+
+    @property
     def is_fitted(self) -> Tensor:
         """Whether any fit sees a row, (rows,) bool."""
         return self.fitted.any(dim=0)

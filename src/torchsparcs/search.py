@@ -13,20 +13,27 @@ import torch
 from torchsparcs.config import TrainConfig
 from torchsparcs.crew import Crew
 from torchsparcs.devices import resolve_device, threads_for
+from torchsparcs.direct import parameter_count
 from torchsparcs.engines import Engine, engine_of
 from torchsparcs.evidence import Evidence, counted_rows
 from torchsparcs.folds import MANY_ROWS
 from torchsparcs.gathering import gathered
 from torchsparcs.history import History
 from torchsparcs.journal import opened
-from torchsparcs.ladder import Ladder
+from torchsparcs.ladder import Ladder, Rung
 from torchsparcs.network import checked_widths
 from torchsparcs.population import Population
 from torchsparcs.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.progress import stage
 from torchsparcs.provenance import hardware, versions
 from torchsparcs.report.growth import MOST_STOPS, spread
-from torchsparcs.result import Attempt, Candidate, SearchResult, on_the_front
+from torchsparcs.result import (
+    LEAST_TOLERANCE,
+    Attempt,
+    Candidate,
+    SearchResult,
+    on_the_front,
+)
 from torchsparcs.streams import RowStream
 from torchsparcs.ways import WAYS, SearchConfig, Way
 
@@ -88,6 +95,9 @@ def search(
         penalty_weights: "auto", or the path itself; the linear model is always added.
         max_parameters: nothing larger is kept.
         sample_weight: (rows,), how much each row counts.
+        activation: of the hidden neurons, a name from ``ACTIVATIONS``.
+        config: how the search goes about it; the defaults suit most tables.
+        seed: of everything that is drawn; the same seed and machine give the same networks.
         device: "auto" takes a GPU where there is one.
         engine: "local", this process (or, after ``init_process_group``, all of them), or "ray", a
             Ray cluster; every worker trains and cuts some of the networks, with the same outcome.
@@ -95,6 +105,7 @@ def search(
             from there and ends with the same networks, bit for bit, as a search that was never
             interrupted. It is yours to delete once the result is saved.
         resume: True needs work to go on with, False refuses it, ``"auto"`` takes what there is.
+        progress: say on the terminal what is being done.
     """
     config = config if config is not None else SearchConfig()
     if not isinstance(config, SearchConfig):
@@ -261,11 +272,15 @@ class _Search:
             linear.append(ladder.least_squares())
         rungs += linear[1:]
         sizes = ladder.sizes(config.shrink, largest)
+        planned = len(sizes)
         for place, size in enumerate(sizes, start=1):
-            share = config.tune_share * (0.5 + place / len(sizes))  # small networks need it most
+            done = min(1, place / planned)
+            share = config.tune_share * (0.5 + done)  # small networks need it most
             tuning = config.tuning(way, evidence, self.steps * share, self.seed)
             with stage(f"cutting to {size:,} parameters", self.progress):
                 rungs += ladder.step(size, config.shrink, tuning)
+            if place == len(sizes) and size > 2 * self.outputs and _best_is_last(rungs, size):
+                sizes.append(max(2 * self.outputs, math.floor(size * config.shrink)))
         best_linear = max(linear, key=lambda rung: rung.judgement.score)
         found = [
             Candidate.of(
@@ -302,6 +317,14 @@ class _Search:
     ) -> History:
         weights = evidence.member_weights(population.members // evidence.fits)
         return self.crew.train(name, population, evidence.pair, config, weights, progress=progress)
+
+
+def _best_is_last(rungs: list[Rung], size: int) -> bool:
+    """Whether a network of at most ``size`` parameters is within an error of the best so far."""
+    best = max((rung.judgement for rung in rungs), key=lambda judgement: judgement.score)
+    enough = best.score - max(best.standard_error, LEAST_TOLERANCE)
+    small = (rung for rung in rungs if parameter_count(rung.direct) <= size)
+    return any(rung.judgement.score >= enough for rung in small)
 
 
 def _thinned(history: History) -> History:
