@@ -18,7 +18,7 @@ import torch
 from pyarrow.parquet import write_table
 from safetensors.torch import save as safetensors_bytes
 
-from torchsparcs import cifar, claims, datasets, load, load_result
+from torchsparcs import cifar, claims, load, load_result, pickles, table_files
 from torchsparcs.datasets import load_dataset
 from torchsparcs.images import load_images
 
@@ -186,7 +186,7 @@ class TestClaims:
     ):
         make, read, words = CLAIMS[name]
         path = make(tmp_path)
-        for module in (claims, datasets):
+        for module in (claims, table_files):
             monkeypatch.setattr(module, "memory", lambda: MUCH // 16)
         monkeypatch.setattr(cifar, "LARGEST", MUCH // 16)
         with pytest.raises(ValueError, match=words):  # what is imported on the way is not counted
@@ -202,7 +202,7 @@ class TestClaims:
 
     def test_rows_are_counted_before_they_are_looked_at(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=repeated("", 2**20), y=np.zeros(2**20))
-        monkeypatch.setattr(datasets, "_text_size", None)
+        monkeypatch.setattr(table_files, "_text_size", None)
         monkeypatch.setattr(claims, "memory", lambda: MUCH // 16)
         with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0168 GB"):
             load_dataset(path)
@@ -316,7 +316,7 @@ class TestPickles:
         text = b"X\0\0\x10\0" + b"a" * 2**20
         start = b"](c_codecs\nencode\nq\0" + text + b"q\1X\6\0\0\0latin1q\2\x86R"
         tracemalloc.start()
-        built = cifar._built(b"\x80\x02" + start + again + b"e.")
+        built = pickles._built(b"\x80\x02" + start + again + b"e.")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert built == [b"a" * 2**20] * 1001

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -334,6 +335,15 @@ def test_export_to_torch(run, tmp_path, predictions):
     np.testing.assert_allclose(np.load(got), predictions.iloc[:, 1:], atol=1e-5)
 
 
+def test_export_to_another_ending(run, tmp_path):
+    for format, name in (("onnx", "model.pt2"), ("torch", "model.pt"), ("safetensors", "model")):
+        outcome = sparcs("export", run, "--format", format, "-o", tmp_path / name)
+        assert outcome.code == 1
+        assert is_one_line(outcome), outcome
+        assert f"for the format {format}. Got '{tmp_path / name}'" in outcome.err
+    assert not files_in(tmp_path)
+
+
 def test_export_to_safetensors(run, tmp_path):
     path = tmp_path / "model.safetensors"
     outcome = sparcs("export", run, "--format", "safetensors", "--pick", "0", "-o", path)
@@ -360,6 +370,12 @@ BAD_TABLES = {
     "unknown name": ("digitz", None, (), "among digits, iris.*digitz"),
     "unknown ending": ("table.xlsx", None, (), r"ends in \.csv"),
     "missing column": ("t.csv", write_csv(flowers()), ("--target", "kid"), "mean 'kind'"),
+    "missing column to drop": (
+        "t.csv",
+        write_csv(flowers()),
+        ("--target", "kind", "--drop", "plant"),
+        "columns to drop among .*Got 'plant'. Did you mean 'planet'",
+    ),
     "no target": ("t.csv", write_csv(flowers()), (), "Expected a target: one column called target"),
     "text target": (
         "t.csv",
@@ -554,6 +570,60 @@ def test_the_command_itself(tmp_path):
     )
     assert (outcome.returncode, outcome.stdout) == (1, "")
     assert outcome.stderr == "error: Expected a data file. There is none at none.csv.\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
+def test_stopped_while_modules_load(tmp_path):
+    """A module that takes as long as torch may, and what it says of an interruption is its own."""
+    (tmp_path / "torchsparcs").mkdir()
+    (tmp_path / "torchsparcs" / "__init__.py").touch()
+    slow = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException"
+    (tmp_path / "torchsparcs" / "cli.py").write_text(f"{slow}:\n    raise ImportError\n")
+    outcome = subprocess.run(
+        [sys.executable, "-c", "import sparcs_command; sparcs_command.main()"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (130, "", "stopped\n")
+
+
+def test_the_command_loads_and_runs():
+    code = "import sys, sparcs_command; sys.argv[1:] = ['--version']; sparcs_command.main()"
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert outcome.stdout == f"torchsparcs {torchsparcs.__version__}\n"
+
+
+# --- what is left out ---
+
+
+def test_a_column_that_is_dropped(tmp_path, table, monkeypatch):
+    """It is in no network, a resumed search knows of it, and predicting needs no such column."""
+    folder, arguments = tmp_path / "run", ("search", table, "--target", "kind", *QUICK)
+    train = Crew.train
+
+    def stop(crew, name, *rest, **more):
+        if name != "training":
+            return train(crew, name, *rest, **more)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Crew, "train", stop)
+        dropping = ("--drop", "length", "--drop", "planet", "--out", folder)
+        assert sparcs(*arguments, *dropping).code == 130
+    assert sparcs("search", "--resume", folder, "--drop", "soil").code == 2
+    resumed = sparcs("search", "--resume", folder)
+    assert resumed.code == 0, resumed.err
+    assert "240 rows, 2 columns" in resumed.out
+    result = torchsparcs.load_result(folder)
+    assert result.preprocessing.inputs.names == (MARKUP, "soil")
+    assert result.settings["dropped"] == ["length", "planet"]
+    assert "length, planet" in (folder / "report.html").read_text()
+    flowers().drop(columns=["length", "planet"]).to_csv(tmp_path / "new.csv", index=False)
+    with_it, without = (sparcs("predict", folder, path) for path in (table, tmp_path / "new.csv"))
+    assert (with_it.code, with_it.out) == (0, without.out)
 
 
 # --- going on ---

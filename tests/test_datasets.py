@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from torchsparcs.datasets import BUILT_IN, Dataset, load_dataset, read_table
+from torchsparcs.datasets import BUILT_IN, Dataset, load_dataset
 from torchsparcs.preprocessing import Inputs, Target
+from torchsparcs.table_files import read_table
 
 TABLE = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5], "c d": ["x", "y,z"], "price": [10.5, 20.0]})
 
@@ -108,6 +109,19 @@ def test_the_target_is_the_column_that_is_called_so(tmp_path):
             load_dataset(house, target)
     with pytest.raises(ValueError, match=r"Expected columns besides the target. Got 'a', 'b'"):
         load_dataset(house, list(TABLE))
+
+
+def test_columns_are_dropped(tmp_path):
+    path = file(tmp_path, "a.csv", b"id,a,label,y\n7,1,2,3\n8,1,2,3\n")
+    dataset = load_dataset(path, drop=["id", "y"])  # then one target is left
+    assert (list(dataset.X), dataset.target) == (["a"], "label")
+    assert list(load_dataset(path, "y", drop="id").X) == ["a", "label"]
+    with pytest.raises(ValueError, match=r"columns to drop among .*Got 'Id'\. Did you mean 'id'\?"):
+        load_dataset(path, "y", drop="Id")
+    with pytest.raises(ValueError, match=r"a target that is not dropped\. Got 'y'"):
+        load_dataset(path, "y", drop=["y"])
+    with pytest.raises(ValueError, match=r"besides the target\. Got 'y' only"):
+        load_dataset(path, "y", drop=["id", "a", "label"])
 
 
 @pytest.mark.parametrize(

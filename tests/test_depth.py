@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from torchsparcs import Population, SpectralNetwork, TrainConfig, train
-from torchsparcs.network import ACTIVATIONS, deep_gain
+from torchsparcs.activations import ACTIVATIONS
+from torchsparcs.network import deep_gain
 
 SHAPES = {  # of thirty transfers each
     "equal": [64, *[100] * 29, 10],

@@ -125,6 +125,10 @@ class TestParts:
         assert set(ENGINES) == {"local", "ray"}
         with pytest.raises(ValueError, match=r"Expected an engine among local, ray\. Got 'dask'"):
             engine_of("dask")
+        engine = Engine()
+        assert engine_of(engine) is engine
+        with pytest.raises(ValueError, match=r"among local, ray\. Got \['local'\]"):
+            engine_of(["local"])
 
 
 class TestThreads:

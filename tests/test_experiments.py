@@ -589,7 +589,7 @@ class TestResuming:
         setting = replace(TINY["transition"], models=1, alphas=(0.0, 0.5, 1.0), epochs=6)
         run, device = EXPERIMENTS["transition"].run, torch.device("cpu")
         whole = run(setting, Work(tmp_path / "a", device))
-        monkeypatch.setattr("torchsparcs.training.SAVING_SHARE", 1e9)  # after every epoch
+        monkeypatch.setattr("torchsparcs.epochs.SAVING_SHARE", 1e9)  # after every epoch
         original, calls = torch.optim.AdamW.step, []
 
         def step(self, *arguments, **named):

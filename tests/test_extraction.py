@@ -12,6 +12,7 @@ from networks import randomised, widths_strategy
 from torch import nn
 
 from torchsparcs import CompactNetwork, SpectralNetwork, extract
+from torchsparcs.activations import ACTIVATIONS
 from torchsparcs.direct import (
     DirectSpace,
     connected_blocks,
@@ -22,7 +23,6 @@ from torchsparcs.direct import (
     without_constants,
     without_unused,
 )
-from torchsparcs.network import ACTIVATIONS
 
 DOUBLE = torch.float64
 NAMES = list(ACTIVATIONS)

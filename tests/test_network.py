@@ -5,8 +5,8 @@ import torch
 from networks import randomised
 from torch import nn
 
-from torchsparcs import SpectralLinear, SpectralNetwork
-from torchsparcs.network import ACTIVATIONS
+from torchsparcs import SpectralLinear, SpectralNetwork, extract
+from torchsparcs.activations import ACTIVATIONS
 
 
 def test_it_starts_as_a_perceptron():
@@ -16,6 +16,13 @@ def test_it_starts_as_a_perceptron():
     x, y = torch.randn(2, 7, 4)
     # affine: f(x) + f(y) = f(x + y) + f(0)
     torch.testing.assert_close(network(x) + network(y), network(x + y) + network(0 * x))
+
+
+def test_its_ends_are_called_as_those_of_a_linear():
+    network = SpectralNetwork([4, 9, 9, 3])
+    small = extract(network)
+    for module in (network, small, SpectralLinear(4, 3), nn.Linear(4, 3)):
+        assert (module.in_features, module.out_features) == (4, 3)
 
 
 def test_the_linear_path_wakes_the_hidden_layer():

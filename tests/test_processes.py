@@ -17,12 +17,12 @@ from torchsparcs import (
     SearchConfig,
     SpectralNetwork,
     TrainConfig,
+    epochs,
     load_result,
     parameter_groups,
     search,
     shrink_eigenvalues_,
     train,
-    training,
 )
 from torchsparcs.checkpoints import load_checkpoint, save_checkpoint
 from torchsparcs.engines import engine_of
@@ -146,7 +146,7 @@ class TestTraining:
         assert first[1] == second[1]
 
     def test_only_the_first_writes_and_all_resume(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(training, "SAVING_SHARE", 1e9)  # after every epoch
+        monkeypatch.setattr(epochs, "SAVING_SHARE", 1e9)  # after every epoch
         path = tmp_path / "run.ckpt"
         whole = in_processes(trained, tmp_path)
 
@@ -160,7 +160,7 @@ class TestTraining:
 
             written = []
             monkeypatch.setattr(
-                training,
+                epochs,
                 "save_checkpoint",
                 lambda *rest: written.append(1) or save_checkpoint(*rest),
             )
@@ -319,3 +319,14 @@ class TestSearch:
         one, both = load_result(tmp_path / "one"), load_result(tmp_path / "two")
         assert [c.score for c in one.front] == [c.score for c in both.front]
         assert [c.architecture for c in one.front] == [c.architecture for c in both.front]
+
+    def test_torchrun_tells_an_error_once(self):
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
+        failed = subprocess.run(
+            [*command, "torchsparcs.cli", "search", "none.csv"],
+            timeout=240,
+            capture_output=True,
+            text=True,
+        )
+        assert failed.returncode == 1
+        assert failed.stderr.count("error: Expected a data file. There is none at none.csv.") == 1

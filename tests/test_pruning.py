@@ -9,8 +9,8 @@ from networks import randomised
 from torch import nn
 
 from torchsparcs import SpectralNetwork, TrainConfig, extract, pruning_curve, train
+from torchsparcs.activations import ACTIVATIONS
 from torchsparcs.direct import direct_space
-from torchsparcs.network import ACTIVATIONS
 from torchsparcs.pruning import PrunedPoint, PruningCurve, by_eigenvalue, by_path
 from torchsparcs.tasks import evaluate
 

@@ -144,6 +144,8 @@ class TestPicking:
         diverged = dataclasses.replace(c, score=float("nan"))
         assert on_the_front([d, worse, b, diverged, twin, a]) == [a, twin, d]
         assert on_the_front([a, b, c, d], 9) == [a, b, c]
+        no_better = dataclasses.replace(c, score=b.score + 1e-9)  # as many rows, added up otherwise
+        assert on_the_front([a, b, no_better, d]) == [a, b, d]
         with pytest.raises(ValueError, match=r"max_parameters of at least 2.*Got 1\."):
             on_the_front([a, b, c, d], 1)
 

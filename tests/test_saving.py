@@ -16,7 +16,7 @@ from safetensors.torch import save as safetensors_bytes
 from torch import nn
 
 from torchsparcs import CompactNetwork, SpectralNetwork, extract, load, save
-from torchsparcs.network import ACTIVATIONS
+from torchsparcs.activations import ACTIVATIONS
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 JSON = st.recursive(

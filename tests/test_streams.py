@@ -369,6 +369,16 @@ class TestSources:
             stream = RowStream.of(tmp_path / "t.csv", chunk_rows=6)
         assert together(stream)[0].columns[0] == "age"
 
+    @pytest.mark.parametrize("write", [csv, parquet])
+    def test_columns_are_dropped(self, tmp_path, write):
+        path = write(frame(20), tmp_path)
+        stream = RowStream.of(path, drop="age", chunk_rows=6)
+        whole = load_dataset(path, drop="age")
+        assert "age" not in whole.X
+        pd.testing.assert_frame_equal(together(stream)[0].reset_index(drop=True), whole.X)
+        with pytest.raises(ValueError, match=r"columns to drop .*Got 'aga'\. Did you mean 'age'"):
+            RowStream.of(path, drop=["aga"])
+
     @pytest.mark.parametrize(
         ("source", "target", "words"),
         [
@@ -378,7 +388,7 @@ class TestSources:
             ((np.zeros(3), np.zeros(3)), None, r"shapes \(3,\) and \(3,\)"),
             ([(np.zeros((3, 2)), np.zeros(2))], None, "as many rows in X as in y .* 3 and 2"),
             ([np.zeros(2), np.zeros(2), np.zeros(2)], None, r"Expected chunks \(X, y\). Got nda"),
-            ((np.zeros((3, 2)), np.zeros(3)), "y", "a file where a target is named. Got tuple"),
+            ((np.zeros((3, 2)), np.zeros(3)), "y", "a file where columns are named. Got tuple"),
             ("nowhere.csv", None, "There is none at nowhere.csv"),
             ("data.npz", None, r"ends in .parquet, .* pair of .npy files. Got '.*data.npz'"),
             ("x.npy", None, "pair of .npy files"),
@@ -666,10 +676,12 @@ class TestSearch:
         monkeypatch.setattr(jobs, "LARGE", 1000)
         monkeypatch.setattr(jobs, "load_dataset", None)
         path = csv(frame(), tmp_path)
-        arguments = ["search", str(path), "--steps", "20", "--out", str(tmp_path / "run")]
+        options = ["--steps", "20", "--drop", "age", "--out", str(tmp_path / "run")]
         with pytest.raises(SystemExit) as exit:
-            cli.main(arguments)
+            cli.main(["search", str(path), *options])
         captured = capsys.readouterr()
         assert exit.value.code == 0, captured.err
         assert "too large to be read whole" in captured.out
-        assert load_result(tmp_path / "run").settings["target"] == "target"
+        result = load_result(tmp_path / "run")
+        assert result.settings["target"] == "target"
+        assert "age" not in result.preprocessing.inputs.names

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from torchsparcs import History, Population, SpectralNetwork, TrainConfig, parameter_groups, train
 from torchsparcs.checkpoints import load_checkpoint
-from torchsparcs.training import NonFiniteLossError
+from torchsparcs.epochs import NonFiniteLossError
 
 
 def kink(rows=400, seed=0):
@@ -303,7 +303,7 @@ def test_resumed_before_the_first_step_it_has_one_snapshot_of_the_start(tmp_path
 
 class TestFaults:
     def test_a_non_finite_loss_names_the_step_and_keeps_the_checkpoint(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("torchsparcs.training.SAVING_SHARE", math.inf)  # after every epoch
+        monkeypatch.setattr("torchsparcs.epochs.SAVING_SHARE", math.inf)  # after every epoch
         x, y = kink()
         net, path = network(), tmp_path / "run.pt"
         config = TrainConfig(epochs=3, batch_size=100)
@@ -341,7 +341,7 @@ class TestFaults:
             saved.append(state["position"])
             time.sleep(0.1)
 
-        monkeypatch.setattr("torchsparcs.training.save_checkpoint", save_slowly)
+        monkeypatch.setattr("torchsparcs.epochs.save_checkpoint", save_slowly)
         quiet(network(), kink(), TrainConfig(epochs=30), checkpoint=tmp_path / "run.pt")
         assert saved == [(0, 0), (30, 0)]  # all of it took less than fifty times as long
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.config import TrainConfig
+from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.export import to_onnx
 from torchsparcs.extraction import extract
 from torchsparcs.history import History
@@ -20,7 +21,7 @@ from torchsparcs.search import SearchConfig, search
 from torchsparcs.spectralization import spectralize
 from torchsparcs.streams import RowStream
 from torchsparcs.tasks import evaluate
-from torchsparcs.training import NonFiniteLossError, train
+from torchsparcs.training import train
 
 if TYPE_CHECKING:
     from torchsparcs.estimators import SparcsClassifier, SparcsRegressor

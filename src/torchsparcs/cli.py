@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -23,8 +24,9 @@ from torchsparcs.console import (
     say,
     summary,
 )
-from torchsparcs.datasets import BUILT_IN, load_dataset, read_table
+from torchsparcs.datasets import BUILT_IN, load_dataset
 from torchsparcs.engines import ENGINES, engine_of
+from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.export import to_onnx, to_torch_export
 from torchsparcs.jobs import Job, folder_for, is_finished
 from torchsparcs.options import (
@@ -47,15 +49,16 @@ from torchsparcs.options import (
     validation_of,
 )
 from torchsparcs.predictions import WRITERS, predictions
-from torchsparcs.ranks import started
+from torchsparcs.ranks import is_first_here, started
 from torchsparcs.result import Candidate, SearchResult, load_result
 from torchsparcs.saving import save
+from torchsparcs.table_files import read_table
 from torchsparcs.target import CHOICES
-from torchsparcs.training import NonFiniteLossError
 
 EXPECTED = (ValueError, TypeError, OSError, ImportError, NonFiniteLossError)
 USAGE_ERROR = typer.BadParameter.__mro__[1]  # typer has its own click, or the system's
 STOPPED = 130  # the exit code after Ctrl-C
+PATIENCE = 10  # seconds that others have to say what is wrong, before this process does
 
 app = typer.Typer(
     help="The smallest neural network a table needs, found in one training run.",
@@ -76,8 +79,10 @@ def main(arguments: list[str] | None = None) -> None:
         with one_line_warnings():
             code = command.main(arguments, prog_name="sparcs", standalone_mode=False) or 0
     except Exception as error:
+        if not is_first_here():  # where the first one has failed alike, torchrun ends this one
+            time.sleep(PATIENCE)
         code = _explain(error)
-    if code == STOPPED:
+    if code == STOPPED and is_first_here():
         say("stopped")
     sys.exit(code)
 
@@ -107,6 +112,13 @@ def search(
             metavar="COL",
             help="The column to predict; several times for several. By default the one called "
             "target, label, class or y.",
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL",
+            help="A column to leave out, such as an identifier; several times for several.",
         ),
     ] = None,
     task: Annotated[str, typer.Option(metavar="|".join(CHOICES[:3]))] = "auto",
@@ -169,6 +181,7 @@ def search(
             job = Job(
                 data,
                 target=target[0] if target and len(target) == 1 else tuple(target or ()) or None,
+                drop=tuple(drop or ()),
                 task=task,
                 max_parameters=max_parameters,
                 pick=one_of("--pick", pick, RULES),
@@ -275,6 +288,10 @@ def export(
             f"Expected one of {', '.join(FORMATS)}. Got {format!r}.", param_hint="--format"
         )
     ending, write, note = FORMATS[format]
+    if output is not None and output.suffix.lower() != ending:
+        raise ValueError(
+            f"Expected a file that ends in {ending} for the format {format}. Got {str(output)!r}."
+        )
     result = load_result(run)
     rule = rule_of(result, pick)
     candidate = result.pick(rule)

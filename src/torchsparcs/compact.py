@@ -8,6 +8,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.activations import resolve_activation
 from torchsparcs.direct import (
     DirectSpace,
     connected_blocks,
@@ -15,7 +16,7 @@ from torchsparcs.direct import (
     layer_labels,
     layer_slices,
 )
-from torchsparcs.network import Size, check_input, checked_widths, resolve_activation
+from torchsparcs.network import Size, check_input, checked_widths
 
 
 class CompactNetwork(nn.Module):
@@ -173,6 +174,16 @@ class CompactNetwork(nn.Module):
         for name, source in others:
             total = total + self.blocks[name](activities[source])
         return total
+
+    @property
+    def in_features(self) -> int:
+        """The width of the input, as ``nn.Linear`` calls it; :attr:`reads` may be fewer."""
+        return self.widths[0]
+
+    @property
+    def out_features(self) -> int:
+        """The width of the output."""
+        return self.widths[-1]
 
     @property
     def inputs_read(self) -> int:

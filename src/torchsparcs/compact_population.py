@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from torchsparcs.activations import resolve_activation
 from torchsparcs.direct import DirectSpace, layer_slices
-from torchsparcs.network import resolve_activation
 from torchsparcs.population import HasMembers
 
 # A member begins where the kernels begin anew: then it computes the same among any others.

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from torchsparcs.report.words import judged_by
+from torchsparcs.ranks import is_first_here
+from torchsparcs.report.words import judged_by, same
 from torchsparcs.result import Candidate, SearchResult
 from torchsparcs.tables import quoted
 from torchsparcs.target import Target
@@ -52,10 +53,11 @@ def say(text: str, kind: str = "") -> None:
 
 @contextlib.contextmanager
 def one_line_warnings() -> Iterator[None]:
-    """Warnings meant for users as one line each; no others."""
+    """Warnings meant for users as one line each; no others, and of several processes once."""
 
     def show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
-        say(str(message), "warning")
+        if is_first_here():
+            say(str(message), "warning")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -99,10 +101,10 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
 
     for index, candidate in enumerate(result.front):
         rules = [rule for rule in RULES if result.pick(rule) is candidate]
-        rules += ["linear"] * _is_linear(result, candidate)
+        rules += ["linear"] * same(candidate, result.linear)
         is_picked = candidate is picked
         add(f"→ {index}" if is_picked else f"{index}", candidate, rules, "bold" * is_picked)
-    if not any(_is_linear(result, candidate) for candidate in result.front):
+    if not any(same(candidate, result.linear) for candidate in result.front):
         table.add_section()
         add("", result.linear, ["linear"], "dim")
     console.print()
@@ -110,11 +112,6 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     console.print()
     console.print(_verdict(result, pick, is_accuracy))
     console.print()
-
-
-def _is_linear(result: SearchResult, candidate: Candidate) -> bool:
-    linear = result.linear
-    return (candidate.parameters, candidate.score) == (linear.parameters, linear.score)
 
 
 def _score(candidate: Candidate, is_accuracy: bool, error: bool = True) -> str:
@@ -130,7 +127,7 @@ def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
     measure = "accuracy" if is_accuracy else "R²"
     compared = (
         "; it is the linear model"
-        if _is_linear(result, picked)
+        if same(picked, linear)
         else f" (linear model: {linear.parameters:,} parameters, "
         f"{_score(linear, is_accuracy, error=False)})"
     )
@@ -142,18 +139,15 @@ def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
 
 
 def _columns_read(result: SearchResult, candidate: Candidate) -> str:
-    columns = result.preprocessing.inputs.columns
-    owners = [column.name for column in columns for _ in column.encoded_names]
-    reads = candidate.network.reads
-    names = set(owners if reads is None else (owners[index] for index in reads))
-    read = [column.name for column in columns if column.name in names]
-    others = [column.name for column in columns if column.name not in names]
+    inputs = result.preprocessing.inputs
+    read = dict.fromkeys(column.name for column in inputs.columns_read(candidate.network.reads))
+    others = [name for name in inputs.names if name not in read]
     if not others:
         return ""
-    text = f" It reads {len(read):,} of {len(columns):,} columns"
+    text = f" It reads {len(read):,} of {len(inputs.names):,} columns"
     if len(others) <= FEW_COLUMNS:
         return f"{text}, not {quoted(others)}."
-    return f"{text}: {quoted(read)}." if len(read) <= FEW_COLUMNS else f"{text}."
+    return f"{text}: {quoted([*read])}." if len(read) <= FEW_COLUMNS else f"{text}."
 
 
 def print_files(console: Console, folder: Path, lacking: str | None) -> None:

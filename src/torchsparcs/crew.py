@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchsparcs.chunks import config_of_part, data_of_part, joined, part_by_part
 from torchsparcs.config import TrainConfig
 from torchsparcs.data import Data, MemberData, Pair
 from torchsparcs.engines import Engine
+from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.history import History
 from torchsparcs.journal import Journal
+from torchsparcs.parts import config_of_part, data_of_part, joined, part_by_part
 from torchsparcs.progress import stage
-from torchsparcs.training import NonFiniteLossError, train_alone
+from torchsparcs.training import train_alone
 
 FEWEST = 2  # members of a part: a single one is multiplied by other kernels, which round otherwise
 

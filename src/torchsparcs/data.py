@@ -10,16 +10,16 @@ from torch import Tensor
 
 Pair = tuple[Tensor, Tensor]
 Data = Pair | Iterable[Pair]
-Array = (Tensor, np.ndarray)
+ARRAYS = (Tensor, np.ndarray)
 
 
 def is_pair(data: Data) -> TypeGuard[Pair]:
     """Whether ``data`` is (inputs, targets) in memory rather than batches to go through."""
     several = isinstance(data, (tuple, list))
-    arrays = [isinstance(part, Array) for part in data] if several else []
+    arrays = [isinstance(part, ARRAYS) for part in data] if several else []
     if arrays == [True, True]:
         return True
-    if any(arrays) or isinstance(data, (str, *Array)) or not isinstance(data, Iterable):
+    if any(arrays) or isinstance(data, (str, *ARRAYS)) or not isinstance(data, Iterable):
         got = [type(part).__name__ for part in data] if several else type(data).__name__
         raise ValueError(
             "Expected data to be a pair (inputs, targets) of tensors or arrays, or an iterable of "

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from torchsparcs import spectral
-from torchsparcs.network import SpectralNetwork, resolve_activation
+from torchsparcs.activations import resolve_activation
+from torchsparcs.network import SpectralNetwork
 
 FLIPPABLE = ("relu", "gelu", "silu")  # f(h) = h + f(−h)
 

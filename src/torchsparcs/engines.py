@@ -116,8 +116,8 @@ ENGINES: dict[str, Callable[[str | None], Engine]] = {
 
 def engine_of(engine: str | Engine, address: str | None = None) -> Engine:
     """The engine of that name, or the one given."""
-    if not isinstance(engine, str):
+    if isinstance(engine, Engine):
         return engine
-    if engine not in ENGINES:
+    if not isinstance(engine, str) or engine not in ENGINES:
         raise ValueError(f"Expected an engine among {', '.join(ENGINES)}. Got {engine!r}.")
     return ENGINES[engine](address)

@@ -168,9 +168,9 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         network_: the picked ``CompactNetwork``, from standardised columns to raw outputs.
         architecture_: of that network, in words.
         history_: of the training it comes from.
-        result_: all of the ``SearchResult``.
         classes_: the labels, sorted.
         n_features_in_, feature_names_in_: of the columns; names where all are text.
+        result_: all of the ``SearchResult``.
 
     Shape:
         - X (rows, columns), an array, or a DataFrame that may have columns of text; y (rows,)

@@ -12,16 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchsparcs.claims import first_line
-from torchsparcs.datasets import (
-    FOREIGN,
-    PYARROW,
-    check_target,
-    default_target,
-    imported,
-    text_header,
-)
+from torchsparcs.datasets import divided, resolved_target
 from torchsparcs.sources import Chunk, Span, block_rows, counted, window
-from torchsparcs.tables import check_names
+from torchsparcs.table_files import check_pyarrow, check_text, imported, text_header
 
 READ_AHEAD = 2**18  # bytes of each column of a Parquet file
 BEGINNING = 2**20  # bytes of a text file that tell how it is written
@@ -42,13 +35,15 @@ class ParquetSource:
 
     is_repeatable = True
 
-    def __init__(self, path: Path, target: Any = None, chunk_rows: int | None = None):
-        version = imported("pyarrow", "'torchsparcs[parquet]'").__version__
-        if int(version.split(".")[0]) < PYARROW:  # older ones unpickle what a file says
-            raise ImportError(
-                f"Expected pyarrow {PYARROW} or newer. Got {version}: "
-                "pip install 'torchsparcs[parquet]'"
-            )
+    def __init__(
+        self,
+        path: Path,
+        target: Any = None,
+        *,
+        drop: str | Sequence[str] = (),
+        chunk_rows: int | None = None,
+    ):
+        check_pyarrow()
         self._parquet = imported("pyarrow.parquet", "'torchsparcs[parquet]'")
         paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not paths:
@@ -71,7 +66,7 @@ class ParquetSource:
                     f"Expected the columns of {paths[0].name} in all files. {part} has "
                     f"{', '.join(sorted({*others} ^ {*columns})) or 'them in another order'}."
                 )
-        self.target = resolved_target(target, columns)
+        self.target, self.drop = resolved_target(target, columns, drop=drop), drop
         self.chunk_rows = chunk_rows or block_rows(len(columns))
 
     def blocks(self) -> list[Span]:
@@ -88,7 +83,7 @@ class ParquetSource:
         with self._opened(group.path, self._metadata[group.path]) as file:
             try:
                 for batch in file.iter_batches(self.chunk_rows, row_groups=[group.place]):
-                    yield divided(batch.to_pandas(), self.target)
+                    yield _divided(batch.to_pandas(), self.target, self.drop)
             except OSError as error:  # Arrow's own for what is broken
                 raise ValueError(
                     f"Expected a whole parquet file. {group.path} cannot be read: "
@@ -120,7 +115,14 @@ class TextSource:
 
     is_repeatable = True
 
-    def __init__(self, path: Path, target: Any = None, chunk_rows: int | None = None):
+    def __init__(
+        self,
+        path: Path,
+        target: Any = None,
+        *,
+        drop: str | Sequence[str] = (),
+        chunk_rows: int | None = None,
+    ):
         self.path, self._pandas = path, imported("pandas", "pandas")
         self.rows: int | None = None
         self.separator, self.header = text_header(_beginning(path), path)
@@ -132,7 +134,7 @@ class TextSource:
         if not self.header[0] and len(self.header) > 1 and first.iloc[:, 0].dtype.kind == "i":
             self.skipped = int((first.iloc[:, 0].diff().iloc[1:] == 1).all())
         columns = [str(name) for name in first.columns[self.skipped :]]
-        self.target = resolved_target(target, columns)
+        self.target, self.drop = resolved_target(target, columns, drop=drop), drop
         if self.skipped:
             warnings.warn(
                 f"The first column of {path} has no name and counts the rows: it is left out.",
@@ -148,7 +150,7 @@ class TextSource:
 
     def _chunks(self, text: Collection[str]) -> Iterator[Chunk]:
         for frame in self._frames(text):
-            yield divided(frame.iloc[:, self.skipped :], self.target)
+            yield _divided(frame.iloc[:, self.skipped :], self.target, self.drop)
 
     def _frames(self, text: Collection[str] = ()) -> Iterator[Any]:
         errors = self._pandas.errors
@@ -184,20 +186,9 @@ class TextSource:
             return next(reader, None)
 
 
-def divided(frame: Any, target: str | list[str]) -> Chunk:
-    """The columns besides the target, and the target."""
+def _divided(frame: Any, target: str | list[str], drop: str | Sequence[str]) -> Chunk:
     frame.columns = [str(name) for name in frame.columns]
-    wanted = [target] if isinstance(target, str) else target
-    return frame.drop(columns=wanted), frame[target]
-
-
-def resolved_target(target: Any, columns: Sequence[str]) -> str | list[str]:
-    """``target``, or the column with the name of one, checked."""
-    check_names(columns)
-    found = default_target(columns, is_npz=False) if target is None else target
-    wanted = [found] if isinstance(found, str) else list(found)
-    check_target(wanted, list(columns))
-    return found if isinstance(found, str) else wanted
+    return divided(frame, target, drop)
 
 
 def _beginning(path: Path) -> str:
@@ -208,19 +199,13 @@ def _beginning(path: Path) -> str:
             content = file.read(BEGINNING)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"Expected a whole gzip file. {path} is not: {error}.") from error
-    for start, kind in FOREIGN.items():
-        if content.startswith(start):
-            raise ValueError(f"Expected text. {path} is {kind}: give it the ending of what it is.")
+    check_text(content, path)
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(content)
     except UnicodeDecodeError as error:
         raise ValueError(
             f"Expected text in UTF-8. {path} has other bytes: save it as UTF-8 first."
         ) from error
-    if "\0" in text:
-        raise ValueError(
-            f"Expected text in UTF-8. {path} is binary, or in UTF-16: save it as UTF-8 first."
-        )
     if not text.strip():
         raise ValueError(f"Expected a table with a header. {path} is empty.")
     return text

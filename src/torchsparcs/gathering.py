@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchsparcs.datasets import imported
 from torchsparcs.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.streamed_fit import MixedColumns, StreamedInputs, StreamedTarget
 from torchsparcs.streams import RowStream
+from torchsparcs.table_files import imported
 from torchsparcs.tables import rows_of
 
 MOST_ROWS, MOST_CELLS = 2**20, 50_000_000  # of a sample

@@ -13,7 +13,6 @@ from torch import Tensor
 from torchsparcs.records import Record
 from torchsparcs.standardization import check_moments, moments, standardized, weights_of
 from torchsparcs.tables import (
-    NUMBERS,
     Table,
     check_finite,
     check_names,
@@ -164,6 +163,12 @@ class Inputs(Record):
         """Of the encoded columns: "age", "city=Rome"."""
         return tuple(name for column in self.columns for name in column.encoded_names)
 
+    def columns_read(self, reads: Sequence[int] | None = None) -> list[Column]:
+        """Those that the encoded columns at the places ``reads`` come from; by default at all."""
+        owners = self._owners
+        names = set(owners if reads is None else (owners[place] for place in reads))
+        return [column for column in self.columns if column.name in names]
+
     def encode(self, X: Any, reads: Sequence[int] | None = None) -> np.ndarray:
         """Numbers before standardisation, float64 (rows, encoded); they may share memory with X.
 
@@ -175,20 +180,24 @@ class Inputs(Record):
         warning says so.
         """
         table = Table.of(X)
-        owners = [column.name for column in self.columns for _ in column.encoded_names]
-        wanted = set(owners if reads is None else [owners[place] for place in reads])
-        used = [column for column in self.columns if column.name in wanted]
+        used = self.columns_read(reads)
         encoded = _encoded(table, used, self._positions(table, used))
         if reads is None:
             return encoded
+        names = {column.name for column in used}
         whole = np.tile(np.array(self.mean), (table.rows, 1))
-        whole[:, [name in wanted for name in owners]] = encoded
+        whole[:, [owner in names for owner in self._owners]] = encoded
         return whole
 
     def transform(self, X: Any, reads: Sequence[int] | None = None) -> Tensor:
         """Standardised inputs, float32 (rows, encoded); see :meth:`encode`."""
         encoded = self.encode(X, reads)
         return torch.from_numpy(standardized(encoded, self.mean, self.scale, self.encoded_names))
+
+    @property
+    def _owners(self) -> list[str]:
+        """Of each encoded column, the name of the column of X that it comes from."""
+        return [column.name for column in self.columns for _ in column.encoded_names]
 
     def _positions(self, table: Table, used: list[Column]) -> list[int]:
         """Where in ``table`` the columns are."""
@@ -233,12 +242,10 @@ def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) 
 
 def _categories(table: Table, index: int) -> tuple[str, ...] | None:
     """Of one column of ``table``, as :class:`Column` has them."""
-    values = table.column(index)
-    if not table.is_categorical(index) and (
-        values.dtype.kind in NUMBERS or numbers_in(values) is not None
-    ):
+    if table.is_numeric(index):
         return None
-    found = {text_of(value) for value in set(values.tolist()) if not is_missing(value)}
+    entries = set(table.column(index).tolist())
+    found = {text_of(value) for value in entries if not is_missing(value)}
     check_repetition(table.names[index], len(found), table.rows)
     return tuple(sorted(found)) if len(found) > 1 else ()
 

@@ -39,6 +39,7 @@ class Job(Record):
 
     data: str
     target: str | tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
     task: str = "auto"
     max_parameters: int | None = None
     pick: str = "smallest"
@@ -74,7 +75,7 @@ class Job(Record):
         ranks, parts = Ranks.current(), folder / PARTS
         X, y = self._rows(console)
         with contextlib.ExitStack() as stack:
-            ranks.first(lambda: stack.enter_context(_alone_in(folder, resume)))
+            ranks.first(lambda: stack.enter_context(_kept_or_cleared(folder, resume)))
             if not resume:
                 ranks.first(lambda: self._begin(parts))
             result = self._searched(X, y, parts, engine_of(engine, address), progress)
@@ -98,8 +99,8 @@ class Job(Record):
         path = Path(self.data)
         if path.is_file() and _is_large(path) and path.name.lower().endswith((*FILES,)):
             console.print(f"{self.data}: too large to be read whole, {path.stat().st_size:,} bytes")
-            return RowStream.of(path, target), None
-        dataset = load_dataset(self.data, target)
+            return RowStream.of(path, target, drop=self.drop), None
+        dataset = load_dataset(self.data, target, drop=self.drop)
         rows, columns = dataset.X.shape
         console.print(summary(self.data, rows, columns, Target.fit(dataset.y, self.task)))
         return dataset.X, dataset.y
@@ -128,6 +129,7 @@ class Job(Record):
         asked = {
             "data": self.data,
             "target": names[0] if len(names) == 1 else list(names),
+            "dropped": list(self.drop),
             "pick": self.pick,
             "version": torchsparcs.__version__,
         }
@@ -167,8 +169,8 @@ def is_finished(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _alone_in(folder: Path, resume: bool) -> Iterator[None]:
-    """What is done stays there whatever happens; where nothing was begun, nothing stays."""
+def _kept_or_cleared(folder: Path, resume: bool) -> Iterator[None]:
+    """Nobody else works there; what is done stays whatever happens, and nothing but that."""
     parts = folder / PARTS
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     with alone_in(parts):

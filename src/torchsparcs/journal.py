@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
-
 from torchsparcs.checkpoints import load_checkpoint, save_checkpoint
 from torchsparcs.ranks import Ranks
 
@@ -104,6 +102,8 @@ def alone_in(folder: Path) -> Iterator[None]:
 
     Who is alone in it already may ask again.
     """
+    from filelock import FileLock, Timeout
+
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK, is_singleton=True)
     try:

@@ -46,7 +46,7 @@ class Ladder:
         members, fits = range(population.members), evidence.fits
         directs = [simplified(direct_space(population.member(i))) for i in members]
         ladder = cls(evidence, directs, list(range(len(directs) // fits)), crew)
-        ladder._cut([parameter_count(direct) for direct in directs[fits - 1 :: fits]])
+        ladder._cut([parameter_count(direct) for direct in ladder._final])
         return ladder
 
     def top(self) -> list[Rung]:

@@ -11,22 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from torchsparcs import spectral
+from torchsparcs.activations import resolve_activation
 from torchsparcs.folding import AnchorTable
 
-
-def identity(x: Tensor) -> Tensor:
-    """f(x) = x: with it a spectral network is linear whatever it recruits."""
-    return x
-
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "tanh": torch.tanh,
-    "gelu": F.gelu,
-    "silu": F.silu,
-    "sigmoid": torch.sigmoid,
-    "identity": identity,
-}
 UPDATES = ("feedforward", "iterated")
 TRAINED = ("all", "eigenvalues")
 MOST_FOR_XAVIER = 3  # hidden layers; in deeper networks its scale lets signals fade
@@ -88,6 +75,16 @@ class SpectralModule(nn.Module):
             self.register_buffer("input_eigenvalues", zeros, persistent=False)
         self.hidden_eigenvalues = nn.ParameterList([empty(n) for n in sizes[1:-1]])
         self.output_eigenvalues = empty(sizes[-1])
+
+    @property
+    def in_features(self) -> int:
+        """The width of the input, as ``nn.Linear`` calls it."""
+        return self.widths[0]
+
+    @property
+    def out_features(self) -> int:
+        """The width of the output."""
+        return self.widths[-1]
 
     @property
     def eigenvalues(self) -> list[Tensor]:
@@ -358,21 +355,3 @@ def checked_widths(widths: Sequence[int]) -> tuple[int, ...]:
         if isinstance(width, bool) or not isinstance(width, Integral) or width < 1:
             raise ValueError(f"Expected widths to be positive integers. Got {list(widths)!r}.")
     return tuple(int(width) for width in widths)
-
-
-def resolve_activation(
-    activation: str | Callable[[Tensor], Tensor],
-) -> tuple[str, Callable[[Tensor], Tensor]]:
-    """The name and the function of an activation given as either."""
-    if isinstance(activation, str):
-        if activation not in ACTIVATIONS:
-            raise ValueError(
-                f"Expected activation to be one of {', '.join(ACTIVATIONS)}, or a callable. "
-                f"Got {activation!r}."
-            )
-        return activation, ACTIVATIONS[activation]
-    if not callable(activation) or isinstance(activation, type):
-        raise ValueError(
-            f"Expected activation to be a name or a callable, not a class. Got {activation!r}."
-        )
-    return getattr(activation, "__name__", type(activation).__name__), activation

@@ -10,6 +10,7 @@ import torch
 import typer
 
 from torchsparcs.console import say
+from torchsparcs.report.shell import check_place
 from torchsparcs.result import SearchResult
 from torchsparcs.runs import check_folder
 
@@ -108,6 +109,11 @@ def check_out(folder: Path, force: bool) -> None:
         check_folder(folder, force=force)
 
 
+def check_file(path: Path, force: bool) -> None:
+    with forcible():
+        check_place(path, force=force)
+
+
 @contextlib.contextmanager
 def resumable() -> Iterator[None]:
     """Ctrl-C in work that goes on where it stopped."""
@@ -125,12 +131,3 @@ def forcible() -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(str(error).replace("force it", "use --force")) from error
-
-
-def check_file(path: Path, force: bool) -> None:
-    if path.is_dir():
-        raise ValueError(f"Expected a file to write to. {path} is a folder.")
-    if path.exists() and not force:
-        raise ValueError(
-            f"Expected a file that is not there yet. {path} is: choose another, or use --force."
-        )

@@ -1,17 +1,8 @@
-"""What a person sees while long work runs."""
+"""What a person sees while long work runs. Rich is loaded where there is something to see."""
 
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
-
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.status import Status
 
 from torchsparcs.history import History
 
@@ -27,14 +18,16 @@ def training_progress(
     if not enabled:
         yield lambda history: None
         return
+    from rich import progress
+
     columns = (
-        TextColumn("training"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[status]}"),
+        progress.TextColumn("training"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[status]}"),
     )
-    with Progress(*columns) as bar:
+    with progress.Progress(*columns) as bar:
         task = bar.add_task("", total=epochs, completed=done, status="")
 
         def show(history: History) -> None:
@@ -55,7 +48,11 @@ def training_progress(
 
 def stage(text: str, enabled: bool) -> contextlib.AbstractContextManager:
     """A line for a stage of long work, on a terminal; gone when the stage is done."""
-    return Status(text) if enabled else contextlib.nullcontext()
+    if not enabled:
+        return contextlib.nullcontext()
+    from rich.status import Status
+
+    return Status(text)
 
 
 @contextlib.contextmanager
@@ -64,7 +61,7 @@ def cutting_progress(enabled: bool) -> Iterator[Callable[[str], None]]:
     if not enabled:
         yield lambda text: None
         return
-    with Status("cutting") as status:
+    with stage("cutting", enabled=True) as status:
         yield lambda text: status.update(f"cutting: {text}")
 
 

@@ -24,9 +24,10 @@ from torchsparcs.direct import (
     simplified,
 )
 from torchsparcs.elimination import damped, eliminated, from_biased, is_refittable, with_bias
+from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.progress import cutting_progress
 from torchsparcs.tasks import LossFunction, check_data, evaluate, predict, resolve_task
-from torchsparcs.training import NonFiniteLossError, train
+from torchsparcs.training import train
 
 SHARE_PER_ROUND = 0.1  # of the neurons, cut before the Gram matrix is formed anew
 

@@ -10,6 +10,7 @@ from torchsparcs.compact_population import CompactPopulation
 from torchsparcs.devices import resolve_device, threads_for
 from torchsparcs.evidence import Evidence, counted_rows
 from torchsparcs.provenance import hardware, versions
+from torchsparcs.report.words import same
 from torchsparcs.result import Candidate, SearchResult, on_the_front
 from torchsparcs.training import train
 from torchsparcs.ways import WAYS, SearchConfig
@@ -47,9 +48,8 @@ def refit(
     evidence = Evidence.of(result.preprocessing, X, y, weight, validation, seed).to(on)
     rows, fits = evidence.rows, evidence.fits
     tuning = config.tuning(WAYS[settings["way"]], evidence, config.steps_for(rows), seed)
-    # on the front it would be fitted twice; read from files it is another object
-    is_linear = [_numbers(found) == _numbers(result.linear) for found in result.front]
-    others = [found for found, same in zip(result.front, is_linear, strict=True) if not same]
+    # the linear model once, though it may be on the front
+    others = [found for found in result.front if not same(found, result.linear)]
     before = [result.linear, *others]
     directs = [found.network.to_direct() for found in before for _ in range(fits)]
     population = CompactPopulation(directs).to(on)
@@ -84,7 +84,3 @@ def refit(
         settings={**settings, **known},
         attempts=(),  # those of the search were fitted to other rows
     )
-
-
-def _numbers(candidate: Candidate) -> tuple[int, float, float]:
-    return candidate.parameters, candidate.score, candidate.loss

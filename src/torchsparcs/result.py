@@ -11,17 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchsparcs import report as reports
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.deployment import DeployedNetwork
 from torchsparcs.direct import DirectSpace
 from torchsparcs.evidence import Judgement
 from torchsparcs.history import History
 from torchsparcs.preprocessing import Preprocessing
-from torchsparcs.report.page import write_page
 from torchsparcs.runs import read_run, write_run
 from torchsparcs.tasks import evaluation_mode, resolve_task
 
 LEAST_TOLERANCE = 1e-3  # of a score: nobody pays parameters for less
+ROUNDING = 1e-7  # of a score: what float32 does not resolve is no difference
 
 
 @dataclass(frozen=True)
@@ -67,18 +68,22 @@ class Candidate:
 
     @property
     def parameters(self) -> int:
+        """Weights and biases."""
         return self.network.size.parameters
 
     @property
     def macs(self) -> int:
+        """Multiply-adds for one row."""
         return self.network.size.macs
 
     @property
     def widths(self) -> tuple[int, ...]:
+        """Neurons of each layer, inputs and outputs included."""
         return self.network.widths
 
     @property
     def architecture(self) -> str:
+        """In one line, like ``41 of 64 → 6 → 10, skip 41 → 10``."""
         return self.network.architecture
 
 
@@ -227,7 +232,7 @@ class SearchResult:
         ``folder`` is where this is saved, for the lines on the page that load it; by default the
         folder of the page, where a search is saved in it.
         """
-        return write_page(self, path, folder=folder, force=force)
+        return reports.write_page(self, path, folder=folder, force=force)
 
     def __repr__(self) -> str:
         return (
@@ -245,7 +250,11 @@ def load_result(path: str | Path) -> SearchResult:
 def on_the_front(
     candidates: Iterable[Candidate], max_parameters: int | None = None
 ) -> list[Candidate]:
-    """Those with a better score than all that have no more parameters, by size."""
+    """Those with a better score than all that have no more parameters, by size.
+
+    Better is more than rounding: two networks that get as many rows right, though not the same
+    ones, are equally good.
+    """
     judged = [found for found in candidates if not math.isnan(found.score)]
     if not judged:
         raise ValueError("Expected validation rows whose target varies. Got one value in all.")
@@ -259,7 +268,7 @@ def on_the_front(
     for found in by_size:
         if max_parameters is not None and found.parameters > max_parameters:
             break
-        if found.score > best:
+        if found.score > best + ROUNDING:
             front.append(found)
             best = found.score
     return front

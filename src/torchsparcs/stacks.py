@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.network import ACTIVATIONS
+from torchsparcs.activations import ACTIVATIONS
 from torchsparcs.tasks import evaluation_mode
 
 Activation = str | Callable[[Tensor], Tensor]

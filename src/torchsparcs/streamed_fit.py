@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from torchsparcs.datasets import imported
 from torchsparcs.inputs import FARTHEST, Column, Inputs
 from torchsparcs.standardization import MergedMoments
+from torchsparcs.table_files import imported
 from torchsparcs.tables import (
     NUMBERS,
     Table,
@@ -83,7 +83,7 @@ class StreamedInputs:
                 f"Got {quoted(table.names)}."
             )
         self.rows += table.rows
-        numbers = self.target_numbers(table)
+        numbers = self._numbers(table)
         bad = [
             text
             for place in np.flatnonzero(~np.isfinite(numbers).all(axis=0))
@@ -100,12 +100,12 @@ class StreamedInputs:
         """The first chunk says which columns are text."""
         self.names = table.names
         for index, name in enumerate(table.names):
-            if name in self.text or not _looks_numeric(table, index):
+            if name in self.text or not table.is_numeric(index):
                 self.counts[index] = Counter()
             else:
                 self.numeric.append(index)
 
-    def target_numbers(self, table: Table) -> np.ndarray:
+    def _numbers(self, table: Table) -> np.ndarray:
         """The columns of numbers, float64 (rows, numeric)."""
         numbers = table.numbers(self.numeric) if self.numeric else np.empty((table.rows, 0))
         if numbers is not None:
@@ -274,10 +274,3 @@ class StreamedTarget:
             return values
         pandas = imported("pandas", "pandas")
         return pandas.DataFrame(values.reshape(-1, len(self.names)), columns=list(self.names))
-
-
-def _looks_numeric(table: Table, index: int) -> bool:
-    values = table.column(index)
-    return not table.is_categorical(index) and (
-        values.dtype.kind in NUMBERS or numbers_in(values) is not None
-    )

@@ -1,7 +1,7 @@
 """Rows that need not fit into memory: chunk by chunk, and as batches in a new order every epoch."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,14 @@ class RowStream:
     text: frozenset[str] = field(default_factory=frozenset)
 
     @classmethod
-    def of(cls, source: Any, target: Any = None, *, chunk_rows: int | None = None) -> "RowStream":
+    def of(
+        cls,
+        source: Any,
+        target: Any = None,
+        *,
+        drop: str | Sequence[str] = (),
+        chunk_rows: int | None = None,
+    ) -> "RowStream":
         """The rows of ``source``, which is one of
 
         - a path that ends in .parquet (or a folder of such files), .csv, .tsv, .csv.gz or .tsv.gz;
@@ -71,18 +78,20 @@ class RowStream:
         Args:
             target: the column that is predicted, or a list of them, where the source is a table in
                 a file; by default the one called target, label, class or y.
+            drop: columns of such a table that are left out.
             chunk_rows: how many rows are read at once; by default those of about a million cells.
         """
-        if isinstance(source, cls) and target is None:
+        if isinstance(source, cls) and target is None and not drop:
             return source
         if chunk_rows is not None and (not isinstance(chunk_rows, int) or chunk_rows < 1):
             raise ValueError(f"Expected chunk_rows of at least 1. Got {chunk_rows!r}.")
         if isinstance(source, (str, Path)):
-            return cls(_file(Path(source))(Path(source), target, chunk_rows))
-        if target is not None:
+            path = Path(source)
+            return cls(_file(path)(path, target, drop=drop, chunk_rows=chunk_rows))
+        if target is not None or drop:
             raise ValueError(
-                "Expected a table in a file where a target is named. Got "
-                f"{type(source).__name__} and {target!r}."
+                "Expected a table in a file where columns are named. Got "
+                f"{type(source).__name__} and {target or drop!r}."
             )
         if (
             isinstance(source, (tuple, list))

@@ -78,6 +78,13 @@ class Table:
         """Whether a DataFrame declares the column as categories, be they numbers or not."""
         return self.is_frame and str(self.source.dtypes.iloc[index]) == "category"
 
+    def is_numeric(self, index: int) -> bool:
+        """Whether a column is numbers, or text that says one in every row, and not categories."""
+        values = self.column(index)
+        return not self.is_categorical(index) and (
+            values.dtype.kind in NUMBERS or numbers_in(values) is not None
+        )
+
     def numbers(self, positions: list[int]) -> np.ndarray | None:
         """Columns as float64 (rows, positions), or None where it takes a look at each of them."""
         if self.is_frame:

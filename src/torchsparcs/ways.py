@@ -55,7 +55,8 @@ class SearchConfig:
         path: how many penalty weights below the smallest that recruits nothing, each a fifth of
             the one before.
         ways: names from ``WAYS``; where there are several, a rehearsal chooses.
-        shrink: the number of parameters from one size to the next smaller one.
+        batch_size, lr: of the training and the fine-tunings, AdamW with a cosine schedule.
+        shrink: the number of parameters is multiplied by it from one size to the next smaller one.
         tune_share: steps of the fine-tuning at each size, as a share of those of the training, on
             average; the smaller the network, the longer it takes.
     """

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+REPEATS = 5  # of a step, timed together
+
 Step = Callable[[], object]
 
 
@@ -78,12 +80,12 @@ def keep_page_faults_out() -> None:
     torch.empty(30 * 2**20, dtype=torch.uint8)
 
 
-def _timed(step: Step, device: str, repeats: int = 5) -> float:
+def _timed(step: Step, device: str) -> float:
     if device == "cuda":
         torch.cuda.synchronize()
     start = time.perf_counter()
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         step()
     if device == "cuda":
         torch.cuda.synchronize()
-    return (time.perf_counter() - start) / repeats
+    return (time.perf_counter() - start) / REPEATS

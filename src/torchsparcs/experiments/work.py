@@ -42,7 +42,7 @@ class Work:
         path = self.parts / f"{_file_name(name)}.json"
         if path.exists():
             self.report(f"{name}: done before")
-            return json.loads(path.read_text(encoding="utf-8"))
+            return read_json(path)
         self.report(name)
         content = compute()
         write_json(path, content)

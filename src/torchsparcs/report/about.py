@@ -46,10 +46,12 @@ def _data(result: Any) -> list[list[str]]:
     texts = len(columns) - numbers - constant
     kinds = [f"{numbers:,} of numbers"] * bool(numbers) + [f"{texts:,} of text"] * bool(texts)
     kinds += [f"{constant:,} constant, left out"] * bool(constant)
+    dropped = settings.get("dropped", [])
     facts = [
         ["name", shortened(settings.get("data", "not recorded"))],
         ["rows", _rows(settings)],
         ["columns", f"{len(columns):,}: {', '.join(kinds)}"],
+        *([["dropped", ", ".join(map(shortened, dropped))]] if dropped else []),
         ["judged on", judged_by(settings)],
     ]
     if target.classes is not None:

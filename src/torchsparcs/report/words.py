@@ -89,17 +89,12 @@ def held_words(result: Any) -> str:
 
 
 def columns_words(result: Any, candidate: Any) -> str:
-    """Which columns a network reads: "on 3 of 10 columns".
-
-    A column is read where one of those that it is encoded as is.
-    """
-    reads, columns, place, read = candidate.network.reads, result.preprocessing.inputs.columns, 0, 0
+    """Which columns a network reads: "on 3 of 10 columns"."""
+    reads, inputs = candidate.network.reads, result.preprocessing.inputs
     if reads is None:
         return "on all columns"
-    for column in columns:
-        own = range(place, place + len(column.encoded_names))
-        place, read = own.stop, read + any(each in own for each in reads)
-    return f"on {read:,} of {counted(len(columns), 'column')}"
+    read = len(inputs.columns_read(reads))
+    return f"on {read:,} of {counted(len(inputs.columns), 'column')}"
 
 
 def headline(result: Any, candidate: Any, is_classes: bool) -> str:
