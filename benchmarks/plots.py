@@ -1,4 +1,4 @@
-"""Draw the figures of docs/results.md from the recorded numbers.
+"""Draw the figures of docs/results.md from the recorded numbers, and the README's of a training.
 
 python benchmarks/plots.py
 """
@@ -6,10 +6,13 @@ python benchmarks/plots.py
 import json
 
 import matplotlib
+import torch
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 from recording import RESULTS
+
+from torchsparcs import SpectralNetwork, TrainConfig, evaluate, extract, train
 
 FIGURES = RESULTS.parent / "figures"
 COLOURS = {  # safe for colour-blind readers (Okabe and Ito)
@@ -112,6 +115,48 @@ def fronts() -> None:
     save(figure, "fronts", top=0.93)
 
 
+def growing() -> None:
+    """The README's first training as it goes: who was recruited, and what is left after the cut."""
+    torch.manual_seed(0)
+    x = torch.rand(6000, 10) * 2 - 1
+    y = (x[:, 0] * x[:, 1] > 0).long()
+    training, validation = (x[:5000], y[:5000]), (x[5000:], y[5000:])
+    network = SpectralNetwork([10, 100, 100, 2])
+    config = TrainConfig(task="multiclass", epochs=30, penalty_weight=1e-3, snapshot_every=1)
+    history = train(network, training, config, validation=validation, progress=False)
+    small = extract(network, data=training, validation=validation, task="multiclass")
+    stops = (0, 2, 5, 30)
+    figure, axes = plt.subplots(1, len(stops) + 1, figsize=(11, 2.9), sharey=True)
+    for axis, (epoch, values) in zip(
+        axes, [history.snapshots[stop] for stop in stops], strict=False
+    ):
+        layers = [torch.ones(10), *values.values(), torch.ones(2)]
+        draw_layers(axis, [layer.abs() / layer.abs().max().clamp_min(1e-9) for layer in layers])
+        counts = "–".join(str(int(layer.count_nonzero())) for layer in values.values())
+        score = f"{100 * history.validation_score[epoch - 1]:.1f} %" if epoch else "a perceptron"
+        axis.set_title(f"epoch {epoch}: {score}\nrecruited {counts}", fontsize=9)
+    draw_layers(axes[-1], [torch.ones(width) for width in small.widths])
+    score = evaluate(small, validation, "multiclass").score
+    axes[-1].set_title(f"cut: {100 * score:.1f} %\n{'–'.join(map(str, small.widths))}", fontsize=9)
+    save(figure, "growing")
+
+
+def draw_layers(axis: plt.Axes, layers: list[torch.Tensor]) -> None:
+    """A column for each layer: grey dots sleep, the others are as large as their eigenvalue."""
+    for place, layer in enumerate(layers):
+        across = max(1, -(-len(layer) // 20))
+        index = torch.arange(len(layer))
+        down = -(-len(layer) // across)
+        left = place + 0.09 * (index // down - (across - 1) / 2)
+        height = (index % down) - (down - 1) / 2
+        axis.scatter(left, height, s=3, color="#BBBBBB", linewidths=0)
+        awake = layer > 0
+        size = 6 + 30 * layer[awake]
+        axis.scatter(left[awake], height[awake], s=size, color=COLOURS["spectral"], linewidths=0)
+    axis.set(xlim=(-0.5, len(layers) - 0.5), ylim=(-11, 11))
+    axis.axis("off")
+
+
 def save(figure: plt.Figure, name: str, top: float = 1.0) -> None:
     FIGURES.mkdir(exist_ok=True)
     path = FIGURES / f"{name}.svg"
@@ -124,3 +169,4 @@ if __name__ == "__main__":
     forward_cost()
     mnist_front()
     fronts()
+    growing()
