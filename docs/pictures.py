@@ -3,6 +3,7 @@
 python docs/pictures.py runs/friedman/report.html, after the search on that page; needs Chromium.
 """
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def take(page: Page, path: Path, first: int, last: int) -> None:
 def main(report: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         size = {"width": 1080, "height": 1000}
         page = browser.new_page(viewport=size, device_scale_factor=1.25, color_scheme="light")

@@ -4,15 +4,17 @@ import os
 import signal
 from typing import Any, NoReturn
 
-STOPPED = 130  # the exit code after Ctrl-C
+STOPPED = 130  # the exit code after Ctrl-C, as in cli.py, which loads torch
 
 
 def main() -> None:
     """Load the command line and run it."""
-    signal.signal(signal.SIGINT, _stop)
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # in the background of a shell it is ignored
+        signal.signal(signal.SIGINT, _stop)
     from torchsparcs.cli import main as run
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, before)
     run()
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 from torch import nn
 
-from torchsparcs.evidence import Evidence, counted_rows
+from torchsparcs.evidence import Evidence, Judgement, counted_rows
 from torchsparcs.folds import FOLDS, Folds, folds_of
 from torchsparcs.folds import given as given_rows
 from torchsparcs.population import HasMembers
@@ -125,8 +125,8 @@ class TestJudging:
         y, w = target[rows].numpy(), found.weights[rows].double().numpy()
         for group, judgement in zip(groups, judgements, strict=True):
             said = own_outputs(found, group)[:, 0]
-            delivered = np.full_like(said, group[-1][0])
-            said = min(said, delivered, key=lambda each: r2_score(y, each, sample_weight=w))
+            own = r2_score(y, np.full_like(said, group[-1][0]), sample_weight=w)
+            assert judgement.own == pytest.approx(own)
             assert judgement.loss == pytest.approx(np.average((y - said) ** 2, weights=w))
             assert judgement.score == pytest.approx(r2_score(y, said, sample_weight=w))
             spread = np.average((y - np.average(y, weights=w)) ** 2, weights=w)
@@ -144,12 +144,8 @@ class TestJudging:
         rows = found.folds.judged
         y, w = CLASSES[rows].numpy(), found.weights[rows].double().numpy()
         said = own_outputs(found, group)
-        delivered = np.broadcast_to(np.asarray(group[-1]), said.shape)
-        said = min(
-            said,
-            delivered,
-            key=lambda each: accuracy_score(y, each.argmax(axis=1), sample_weight=w),
-        )
+        delivered = np.full(len(y), np.argmax(group[-1]))
+        assert judgement.own == pytest.approx(accuracy_score(y, delivered, sample_weight=w))
         shares = np.exp(said) / np.exp(said).sum(axis=1, keepdims=True)
         accuracy = accuracy_score(y, said.argmax(axis=1), sample_weight=w)
         assert judgement.score == pytest.approx(accuracy)
@@ -159,6 +155,13 @@ class TestJudging:
         assert judgement.standard_error == pytest.approx(error)
         if weights is None:  # as for any share of n rows
             assert error == pytest.approx(np.sqrt(accuracy * (1 - accuracy) / len(y)))
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"), [(0.9, True), (0.81, True), (0.79, False), (np.nan, False)]
+)
+def test_a_network_bears_its_score_out_or_not(own, expected):
+    assert Judgement(0.1, 0.83, 0.03, None, own).is_borne_out is expected
 
 
 def test_what_each_member_is_fitted_to():

@@ -11,9 +11,12 @@ import torch
 
 from torchsparcs import SearchConfig, SearchResult, search
 from torchsparcs.crew import Crew
+from torchsparcs.direct import DirectSpace
+from torchsparcs.evidence import Judgement
 from torchsparcs.folds import FOLDS
+from torchsparcs.ladder import Rung
 from torchsparcs.result import ROUNDING
-from torchsparcs.search import _Search
+from torchsparcs.search import _Search, is_worth_going_on
 from torchsparcs.ways import WAYS
 
 QUICK = SearchConfig(epochs=1, path=2, ways=("asleep",), shrink=0.5, lr=0.03)
@@ -300,3 +303,31 @@ def test_of_many_columns_several_go_at_once(monkeypatch):
     small = result.smallest()
     assert {7, 70} <= set(small.network.reads)
     assert result.best().score > 0.95
+
+
+def rung(columns: int, score: float, own: float = 1.0) -> Rung:
+    """A linear network that reads some of ten columns and a bias."""
+    weights = (torch.arange(10) < columns).double()[None]
+    direct = DirectSpace(weights, weights.new_ones(1), torch.empty(0, dtype=torch.long), "relu")
+    return Rung(0, 1, Judgement(0.0, score, 0.02, None, own), direct)
+
+
+@pytest.mark.parametrize(
+    ("smallest", "expected"),
+    [
+        (rung(2, 0.89), True),  # within an error of the best
+        (rung(2, 0.87), False),
+        (rung(3, 0.95), False),  # better, but not so small
+        (rung(2, 0.95, own=0.5), False),  # it does not do what its copies did
+    ],
+)
+def test_cutting_goes_on_while_nothing_is_lost(smallest, expected):
+    assert is_worth_going_on([rung(9, 0.9), rung(5, 0.7), smallest], 3) is expected
+
+
+def test_a_search_goes_on_below_a_tenth_of_the_columns():
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(200, 60))
+    result = found(x, 2 * x[:, 7])
+    assert result.smallest().network.reads == (7,)
+    assert result.smallest().parameters == 2

@@ -4,14 +4,15 @@ A contestant is a function that sees the training rows of a task and hands back 
 the score it expects from rows it was not fitted to. The test rows are kept here: they are shown to
 the networks once, after all choices were made. Columns, and the targets of a regression, are
 standardised with the training rows for everybody. Each task and seed runs in a fresh process with
-one thread; its wall seconds and peak memory are measured, the interpreter and all libraries
-included. What fails is recorded with its message. The network that expects most is exported to ONNX
-where the contestant can, and run by onnxruntime in a process that cannot import anything else.
+one thread; its wall seconds and peak memory are measured, the memory with the interpreter and all
+libraries. What fails is recorded with its message. The network that expects most is exported to
+ONNX where the contestant can, and run by onnxruntime in a process that imports nothing else.
 """
 
 import argparse
 import json
 import math
+import os
 import resource
 import signal
 import subprocess
@@ -39,6 +40,7 @@ from tables import TASKS as TABLES
 from tables import Split, draw, standardise
 
 Array = NDArray[np.generic]
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 LIMIT = 1800  # seconds for one task and seed
 
 
@@ -249,6 +251,7 @@ def main(name: str, contestant: Contestant, *packages: str) -> None:
     path = options.out / f"{name}.json"
     earlier = json.loads(path.read_text()).get(options.device, {}) if path.exists() else {}
     results = {**earlier.get("tasks", {}), **{task: [] for task in tasks}}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
     fresh = get_context("spawn")
     with ProcessPoolExecutor(options.workers, fresh, max_tasks_per_child=1) as pool:
         common = (options.data, options.device, options.quick)

@@ -150,4 +150,4 @@ def direct_space(task: Task, seed: int) -> Outcome:
 
 
 if __name__ == "__main__":
-    main("direct-space", direct_space, "torch")
+    main("direct space", direct_space, "torch")

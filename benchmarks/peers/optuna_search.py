@@ -62,4 +62,4 @@ def optuna_search(task: Task, seed: int) -> Outcome:
 
 
 if __name__ == "__main__":
-    main("optuna", optuna_search, "optuna", "torch")
+    main("Optuna", optuna_search, "optuna", "torch")

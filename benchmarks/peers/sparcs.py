@@ -5,8 +5,7 @@ from functools import partial
 from contest import Found, Outcome, Task, main
 
 from torchsparcs import SearchConfig, search, to_onnx
-
-SHORT = 4  # the pilot, and a rehearsal of each of the three ways to train, before the training
+from torchsparcs.search import PILOT_WEIGHTS
 
 
 def sparcs(task: Task, seed: int) -> Outcome:
@@ -30,9 +29,11 @@ def sparcs(task: Task, seed: int) -> Outcome:
         for candidate in result.front
     ]
     fits = result.settings["fits"]  # a network for each fold and one for all rows
-    trained = fits * len(result.settings["penalty_weights"])
-    cut_and_tuned = fits * len(result.attempts)
-    return Outcome(found, 1 + SHORT, trained + cut_and_tuned, "one call")
+    weights, ways = result.settings["penalty_weights"], result.settings["config"]["ways"]
+    rehearsed = len(PILOT_WEIGHTS) + len(ways) * len(weights[2::2]) * (fits - 1)
+    tuned = fits * sum(attempt.cut > 0 for attempt in result.attempts)
+    # the pilot, a rehearsal of each way to train, and the training
+    return Outcome(found, 2 + len(ways), rehearsed + fits * len(weights) + tuned, "one call")
 
 
 if __name__ == "__main__":

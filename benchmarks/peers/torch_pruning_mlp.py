@@ -86,4 +86,4 @@ def torch_pruning(task: Task, seed: int) -> Outcome:
 
 
 if __name__ == "__main__":
-    main("torch-pruning", torch_pruning, "torch-pruning", "torch")
+    main("Torch-Pruning", torch_pruning, "torch-pruning", "torch")

@@ -19,22 +19,30 @@ from torchsparcs.tasks import predict, resolve_task
 
 MOST_ANSWERS = 500  # pairs of numbers that a judgement keeps
 MOST_CLASSES = 200  # whose pairs it counts
+LEAST_DOUBT = 1e-3  # of a score: less than that is no difference
 
 
 class Judgement(NamedTuple):
     """Of one group of fits on the rows they were not fitted to; the score with its error.
 
-    Where another fit, to all rows, gives the network and does worse on them than those did, it is
-    of that one: each fit was cut by itself, and the luck of one is not another's.
-
     ``answers`` hold what was true and what was said: how often each pair of classes came up,
-    (classes, classes); or some pairs of standardised numbers, (rows, outputs, 2).
+    (classes, classes); or some pairs of standardised numbers, (rows, outputs, 2). ``own`` is the
+    score, on the same rows, of the fit that gives the network.
     """
 
     loss: float
     score: float
     standard_error: float
-    answers: Tensor | None = None
+    answers: Tensor | None
+    own: float
+
+    @property
+    def is_borne_out(self) -> bool:
+        """Whether the network does as well on rows it has seen as others did on unseen ones.
+
+        Each fit is cut by itself; now and then the one that gives the network ends worse.
+        """
+        return self.own >= self.score - max(self.standard_error, LEAST_DOUBT)
 
 
 @dataclass(frozen=True)
@@ -157,31 +165,26 @@ class Evidence:
     def judge(self, population: nn.Module) -> list[Judgement]:
         """Of each group, every judged row by the fit that was not fitted to it."""
         members, task = members_of(population), resolve_task(self.task)
-        losses_of, scores_of = task.losses, task.scores
         assert members is not None
-        assert losses_of is not None
-        assert scores_of is not None
+        assert task.losses is not None
+        assert task.scores is not None
         rows = self.folds.judged
         target, weight = self.targets[rows], self.weights[rows].double()
         output, _, _ = predict(population, (self.inputs[rows], target))
         grouped = output.unflatten(0, (members // self.fits, self.fits))
         place = torch.arange(len(rows), device=output.device)
         share = weight / weight.sum()
-
-        def judgement(said: Tensor) -> Judgement:
-            scores = scores_of(said, target, share).double()
-            score = share @ scores
-            error = (share.square() @ (scores - score).square()).sqrt()
-            loss = share @ losses_of(said, target).double()
-            answers = ANSWERS[self.task](said.cpu(), target.cpu())
-            return Judgement(loss.item(), score.item(), error.item(), answers)
-
         judgements = []
         for group in grouped:
-            own = judgement(group[self.folds.judge[rows], place])
-            if self.folds.judges < self.fits:
-                own = min(own, judgement(group[-1]), key=lambda found: found.score)
-            judgements.append(own)
+            said = group[self.folds.judge[rows], place]
+            scores = task.scores(said, target, share).double()
+            score = share @ scores
+            error = (share.square() @ (scores - score).square()).sqrt()
+            loss = share @ task.losses(said, target).double()
+            own = share @ task.scores(group[-1], target, share).double()
+            numbers = (loss.item(), score.item(), error.item())
+            answers = ANSWERS[self.task](said.cpu(), target.cpu())
+            judgements.append(Judgement(*numbers, answers, own.item()))
         return judgements
 
 

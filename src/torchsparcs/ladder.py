@@ -19,7 +19,7 @@ from torchsparcs.population import Population
 ROWS_PER_SOURCE = 4  # of data, for the least squares of a cut
 FEWEST_ROWS = 2000
 FEWEST_GROUPS = 3
-BELOW_LINEAR = 10  # the smallest size of a ladder is a linear model's divided by that
+BELOW_LINEAR = 10  # the smallest size that is planned is a linear model's divided by that
 
 
 class Rung(NamedTuple):

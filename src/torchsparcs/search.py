@@ -257,7 +257,7 @@ class _Search:
     def candidates(
         self, weights: list[float], way: Way, largest: int | None
     ) -> tuple[Candidate, list[Candidate]]:
-        """The linear model, and every group at every size."""
+        """The linear model, and every group at every size whose network bears its score out."""
         evidence, config = self.evidence, self.config
         population = self._population(len(weights) * evidence.fits, way)
         penalties = [LINEAR, *weights[1:]]
@@ -272,14 +272,14 @@ class _Search:
             linear.append(ladder.least_squares())
         rungs += linear[1:]
         sizes = ladder.sizes(config.shrink, largest)
-        planned = len(sizes)
-        for place, size in enumerate(sizes, start=1):
-            done = min(1, place / planned)
-            share = config.tune_share * (0.5 + done)  # small networks need it most
+        planned, place = len(sizes), 0
+        while place < len(sizes):
+            size, place = sizes[place], place + 1
+            share = config.tune_share * (0.5 + min(1, place / planned))  # the small need it most
             tuning = config.tuning(way, evidence, self.steps * share, self.seed)
             with stage(f"cutting to {size:,} parameters", self.progress):
                 rungs += ladder.step(size, config.shrink, tuning)
-            if place == len(sizes) and size > 2 * self.outputs and _best_is_last(rungs, size):
+            if place == len(sizes) and size > 2 * self.outputs and is_worth_going_on(rungs, size):
                 sizes.append(max(2 * self.outputs, math.floor(size * config.shrink)))
         best_linear = max(linear, key=lambda rung: rung.judgement.score)
         found = [
@@ -294,7 +294,12 @@ class _Search:
         tried = zip(found, rungs, strict=True)
         self.attempts = tuple(Attempt.of(candidate, rung.cut) for candidate, rung in tried)
         place = next(place for place, rung in enumerate(rungs) if rung is best_linear)
-        return found[place], found
+        trusted = [
+            candidate
+            for candidate, rung in zip(found, rungs, strict=True)
+            if rung.judgement.is_borne_out or rung is best_linear
+        ]
+        return found[place], trusted
 
     def _population(self, members: int, way: Way) -> Population:
         population = Population(
@@ -319,11 +324,14 @@ class _Search:
         return self.crew.train(name, population, evidence.pair, config, weights, progress=progress)
 
 
-def _best_is_last(rungs: list[Rung], size: int) -> bool:
+def is_worth_going_on(rungs: list[Rung], size: int) -> bool:
     """Whether a network of at most ``size`` parameters is within an error of the best so far."""
-    best = max((rung.judgement for rung in rungs), key=lambda judgement: judgement.score)
+    trusted = [rung for rung in rungs if rung.judgement.is_borne_out]
+    best = max((rung.judgement for rung in trusted), key=lambda one: one.score, default=None)
+    if best is None:
+        return False
     enough = best.score - max(best.standard_error, LEAST_TOLERANCE)
-    small = (rung for rung in rungs if parameter_count(rung.direct) <= size)
+    small = (rung for rung in trusted if parameter_count(rung.direct) <= size)
     return any(rung.judgement.score >= enough for rung in small)
 
 
