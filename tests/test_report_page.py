@@ -163,9 +163,9 @@ def test_a_click_on_the_front_switches_what_is_below(visit):
     result = small_result("multiclass")
     page.evaluate(SLIDE, 0)
     assert page.text_content("#stop-words") == "epoch 0: 0 recruited"
-    click_on(page, place_of(result, 2))
+    click_on(page, place_of(result, 1))
     assert page.locator("#front-figure [aria-checked=true]").count() == 1
-    assert shown(page) == result.front[2].architecture
+    assert shown(page) == result.front[1].architecture
     assert page.text_content("#stop-words") == "cut and fine-tuned: 3 neurons"
     for name, drawn in before.items():
         assert drawing(page, name) != drawn
@@ -175,9 +175,9 @@ def test_a_click_on_the_front_switches_what_is_below(visit):
 
 result = load_result("THE FOLDER OF THE SEARCH")
 table = ...  # a data frame with the same columns
-answers = result.predict(table, pick=2)
-network = result.pick(2).network
-module = result.deployed(2)  # an nn.Module"""
+answers = result.predict(table, pick=1)
+network = result.pick(1).network
+module = result.deployed(1)  # an nn.Module"""
     )
     click_on(page, place_of(result, "best"))
     assert 'result.pick("best")' in page.text_content("#snippet")
@@ -286,7 +286,7 @@ def test_the_comparison_and_the_columns(visit):
 
 def test_the_keyboard_is_enough(visit):
     page = visit("multiclass")
-    front = small_result("multiclass").front
+    front = shown_of(small_result("multiclass"))
     assert page.locator("#front-figure [tabindex='0'].point").count() == 1
     page.focus("#front-figure [aria-checked=true]")
     page.keyboard.press("Home")
