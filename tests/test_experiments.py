@@ -381,7 +381,7 @@ class TestCifar10:
             runs["spectral"]["compact_accuracy"] = [0.74, 0.745] if good else [0.64, 0.64]
             runs["spectral"]["recruited"] = [5, 6] if good else [5, 12]
         for name, factor in (("linear", 1.0), ("spectral", 1.2 if good else 2.0)):
-            size = {"epoch_seconds": 0.15 * factor, "peak_bytes": 100 * factor}
+            size = {"epoch_seconds": 0.15 * factor, "peak_bytes": 100 * factor, "image_bytes": 50}
             results["resources"][name] |= size
         held = [claim.held for claim in EXPERIMENTS["cifar10"].claims(content)]
         assert held == [good] * 7

@@ -51,10 +51,10 @@ class Descent:
 
         self.task = resolve_task(config.task)
         self.forward = torch.compile(module) if config.compile else module
-        # on a GPU the compiler does better; on a CPU it is wrong for strided parameters
-        fused = self.device.type == "cpu" and all(p.is_contiguous() for p in module.parameters())
+        fused = all(map(_is_fusible, module.parameters()))
+        apart = alike and fused and self.device.type == "cpu"
         self.optimizer = torch.optim.AdamW(
-            _with_tails_apart(self._groups()) if alike and fused else self._groups(),
+            _with_tails_apart(self._groups()) if apart else self._groups(),
             weight_decay=config.weight_decay,
             capturable=config.capture,
             fused=fused,
@@ -67,6 +67,7 @@ class Descent:
         scaled = self.spectral if config.member_lr_scales else []
         self.scaled = [p for part in scaled for p in part.parameters()]
         self.warmth = torch.ones((), device=self.device, dtype=torch.float64)  # of the penalty
+        self.pace: float | None = None  # that the learning rates have now
         self.noise = torch.Generator().manual_seed(config.seed + self.ranks.rank)
         self.replay: CapturedStep | None = None
         self.eager_steps = 0
@@ -92,17 +93,24 @@ class Descent:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.optimizer.load_state_dict(state["optimizer"])
         self.scaler.load_state_dict(state["scaler"])
+        self.pace = None
         self._place_learning_rates()
 
     def _groups(self) -> list[dict[str, Any]]:
+        """Of the optimizer; those that are treated alike are one, and take one kernel."""
         if not self.spectral:
             return [{"params": list(self.module.parameters()), "lr": self.config.lr}]
-        return parameter_groups(
+        groups = parameter_groups(
             self.module,
             self.config.lr,
             eigenvalue_lr_scale=self.config.eigenvalue_lr_scale,
             transfer_weight_decay=self.config.transfer_weight_decay,
         )
+        alike: dict[tuple[float, float], list[Tensor]] = {}
+        for group in groups:
+            treatment = group["lr"], group.get("weight_decay", self.config.weight_decay)
+            alike.setdefault(treatment, []).extend(group["params"])
+        return [{"params": p, "lr": lr, "weight_decay": d} for (lr, d), p in alike.items()]
 
     def _per_member(self, value: float | tuple[float, ...]) -> Tensor:
         """A scalar, or (members,)."""
@@ -121,11 +129,13 @@ class Descent:
 
     def _set_pace(self, progress: float) -> None:
         factor = SCHEDULES[self.config.schedule](progress)
-        for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(lr * factor)
-            else:
-                group["lr"] = lr * factor
+        if factor != self.pace:
+            self.pace = factor
+            for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(lr * factor)
+                else:
+                    group["lr"] = lr * factor
         if self.config.penalty_warmup > 0:
             self.warmth.fill_(min(1.0, progress / self.config.penalty_warmup))
 
@@ -203,6 +213,15 @@ class Descent:
         if self.config.amp is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=AMP_DTYPES[self.config.amp])
+
+
+def _is_fusible(parameter: Tensor) -> bool:
+    """Whether the optimizer's fused kernel may step it: on a CPU it ignores strides."""
+    if parameter.is_cuda and parameter.dim() == 4:
+        return (
+            parameter.is_contiguous(memory_format=torch.channels_last) or parameter.is_contiguous()
+        )
+    return parameter.device.type in ("cpu", "cuda") and parameter.is_contiguous()
 
 
 def _with_tails_apart(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:

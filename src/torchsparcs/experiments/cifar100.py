@@ -17,6 +17,7 @@ from torchsparcs.data import Pair
 from torchsparcs.experiments.backbones import BACKBONES, FineTuned
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.recipes import paper_config
+from torchsparcs.experiments.vision import fast_on_a_gpu, layout_for
 from torchsparcs.experiments.work import Content, Work
 from torchsparcs.experiments.writing import markdown_table
 from torchsparcs.extraction import extract
@@ -72,6 +73,7 @@ def config_of(setting: Setting, seed: int, *, on_gpu: bool) -> TrainConfig:
     )
 
 
+@fast_on_a_gpu()
 def run(setting: Setting, work: Work) -> Content:
     training, test, classes = _images(setting, work.device)
     runs: dict[str, list[Content]] = {name: [] for name in HEADS}
@@ -106,7 +108,10 @@ def model_of(name: str, seed: int, classes: int, setting: Setting) -> nn.Module:
 def _fine_tuned(
     name: str, seed: int, classes: int, setting: Setting, work: Work, training: Pair, test: Pair
 ) -> Content:
-    model = model_of(name, seed, classes, setting).to(work.device)
+    model = model_of(name, seed, classes, setting).to(
+        work.device,
+        memory_format=layout_for(work.device),  # type: ignore[call-overload]
+    )
     if work.on_gpu:
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -196,7 +201,7 @@ def tell(content: Content) -> dict[str, Any]:
                 title,
                 f"{accuracy.mean():.2f} ± {accuracy.std():.2f}",
                 score,
-                f"{np.mean([run['seconds'] for run in found]):.1f}",
+                f"{np.median([run['seconds'] for run in found]):.1f}",
                 seconds,
                 f"{np.mean(peaks):.1f}" if peaks else "not measured",
                 memory,
