@@ -2,12 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
+from torchsparcs.chain import SpectralChain, SpectralCNN
 from torchsparcs.compact import CompactNetwork
+from torchsparcs.compact_chain import CompactChain
 from torchsparcs.config import TrainConfig
 from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.export import to_onnx
 from torchsparcs.extraction import extract
 from torchsparcs.history import History
+from torchsparcs.linear_maps import Pooled
 from torchsparcs.network import SpectralLinear, SpectralNetwork
 from torchsparcs.optimization import parameter_groups
 from torchsparcs.paths import path_norm, path_strengths
@@ -30,9 +33,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Candidate",
+    "CompactChain",
     "CompactNetwork",
     "History",
     "NonFiniteLossError",
+    "Pooled",
     "Population",
     "PruningCurve",
     "RefineConfig",
@@ -41,6 +46,8 @@ __all__ = [
     "SearchResult",
     "SparcsClassifier",
     "SparcsRegressor",
+    "SpectralCNN",
+    "SpectralChain",
     "SpectralLinear",
     "SpectralNetwork",
     "TrainConfig",

@@ -7,10 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.chain import SpectralChain
+from torchsparcs.chain_refinement import refine_chain
 from torchsparcs.compact import CompactNetwork
+from torchsparcs.compact_chain import CompactChain
 from torchsparcs.data import Data, Pair, batches_of
 from torchsparcs.direct import direct_space, fold_constants, keep_neurons, simplified
-from torchsparcs.network import SpectralNetwork, spectral_modules
+from torchsparcs.network import SpectralModule, SpectralNetwork, spectral_modules
+from torchsparcs.population import Population
 from torchsparcs.refinement import RefineConfig, refine
 from torchsparcs.tasks import LossFunction, evaluation_mode
 
@@ -51,8 +55,8 @@ def extract(
         config: how much loss may be given up for size.
         progress: say on the terminal what is being cut, while data are given.
     """
-    networks = [part for part in spectral_modules(module) if isinstance(part, SpectralNetwork)]
-    if len(networks) < len(spectral_modules(module)):
+    networks = spectral_modules(module)
+    if any(isinstance(network, Population) for network in networks):
         raise ValueError("Expected spectral networks. Got a Population; extract its members.")
     if keep is not None and not isinstance(module, SpectralNetwork):
         raise ValueError(
@@ -74,15 +78,21 @@ def extract(
     if data is not None and validation is not None and task is not None:
         head = _head(networks, module)
         here, there = (_features(module, head, part) for part in (data, validation))
-        refined = refine(compact[id(head)], here, there, task, config, progress=progress)
+        found = compact[id(head)]
+        refining = refine_chain if isinstance(found, CompactChain) else refine
+        refined = refining(found, here, there, task, config, progress=progress)  # type: ignore[arg-type]
         compact[id(head)] = refined.train(head.training)
-    if isinstance(module, SpectralNetwork):
+    if id(module) in compact:
         return compact[id(module)]
     # a deep copy that finds the networks already copied copies all the rest
     return copy.deepcopy(module, dict(compact))
 
 
-def _exact(network: SpectralNetwork, keep: Sequence[Tensor] | None) -> CompactNetwork:
+def _exact(network: SpectralModule, keep: Sequence[Tensor] | None) -> CompactNetwork | CompactChain:
+    if isinstance(network, SpectralChain):
+        compact = CompactChain.of(network)
+        return compact.train(network.training)
+    assert isinstance(network, SpectralNetwork)
     direct = direct_space(network)
     if keep is not None:
         expected = [(width,) for width in network.widths[1:-1]]
@@ -98,13 +108,13 @@ def _exact(network: SpectralNetwork, keep: Sequence[Tensor] | None) -> CompactNe
         direct = fold_constants(direct)
         if masks:
             direct = keep_neurons(direct, torch.cat(masks))
-    compact = CompactNetwork.from_direct(
+    dense = CompactNetwork.from_direct(
         simplified(direct), maximal=network.size, dtype=network.output_eigenvalues.dtype
     )
-    return compact.train(network.training)
+    return dense.train(network.training)
 
 
-def _head(networks: list[SpectralNetwork], module: nn.Module) -> SpectralNetwork:
+def _head(networks: list[SpectralModule], module: nn.Module) -> SpectralModule:
     if len(networks) != 1:
         raise ValueError(
             "Expected one spectral network, the head of the model, where data are given. "
@@ -113,7 +123,7 @@ def _head(networks: list[SpectralNetwork], module: nn.Module) -> SpectralNetwork
     return networks[0]
 
 
-def _features(module: nn.Module, head: SpectralNetwork, data: Data) -> Data:
+def _features(module: nn.Module, head: SpectralModule, data: Data) -> Data:
     """``data`` as they arrive at the head of ``module``, whose output must be the module's own."""
     if module is head:
         return data

@@ -32,9 +32,41 @@ class Size(NamedTuple):
 
 
 class SpectralModule(nn.Module):
+    """What penalties, training and histories ask of a spectral network, whatever its transfers are.
+
+    Attributes:
+        hidden_eigenvalues: (members..., N_k) of each hidden layer.
+        output_eigenvalues: (members..., N_B).
+    """
+
+    hidden_eigenvalues: nn.ParameterList
+    output_eigenvalues: nn.Parameter
+
+    @property
+    def transfer_parameters(self) -> list[nn.Parameter]:
+        """The parameters of the linear maps between the layers."""
+        raise NotImplementedError
+
+    @property
+    def penalised_eigenvalues(self) -> list[Tensor]:
+        """Those that cost something: of the hidden layers."""
+        return list(self.hidden_eigenvalues)
+
+    @property
+    def recruited(self) -> list:
+        """Neurons whose eigenvalue is not exactly zero, layer by layer; of members, for each."""
+        return [int(count) for count in self.count_recruited()]
+
+    def count_recruited(self) -> list[Tensor]:
+        """Of each hidden layer, how many eigenvalues are not exactly zero, (members...)."""
+        return [values.count_nonzero(dim=-1) for values in self.hidden_eigenvalues]
+
+
+class DenseModule(SpectralModule):
     """The spectral parameters of one network, or of many with ``members`` as leading dimensions.
 
-    What :class:`SpectralNetwork` and :class:`Population` share; see the former for the arguments.
+    Its transfers are matrices. What :class:`SpectralNetwork` and :class:`Population` share; see the
+    former for the arguments.
     """
 
     def __init__(
@@ -87,6 +119,10 @@ class SpectralModule(nn.Module):
         return self.widths[-1]
 
     @property
+    def transfer_parameters(self) -> list[nn.Parameter]:
+        return list(self.transfers)
+
+    @property
     def eigenvalues(self) -> list[Tensor]:
         """The eigenvalues of layers 0..B."""
         hidden = list(self.hidden_eigenvalues)  # older compilers cannot unpack a ParameterList
@@ -102,15 +138,6 @@ class SpectralModule(nn.Module):
     def named_activation(self) -> str | Callable[[Tensor], Tensor]:
         """The activation by its name, or the function itself where it has none."""
         return self.activation_name if self.has_named_activation else self.activation
-
-    @property
-    def recruited(self) -> list:
-        """Neurons whose eigenvalue is not exactly zero; see the subclasses for the form."""
-        return self.count_recruited()
-
-    def count_recruited(self) -> list[Tensor]:
-        """Of each hidden layer, how many eigenvalues are not exactly zero, (members...)."""
-        return [values.count_nonzero(dim=-1) for values in self.hidden_eigenvalues]
 
     def _propagate(self, input: Tensor, rows: int) -> Tensor:
         """The update rule on ``input``; ``rows`` of it decide where folding is cheaper."""
@@ -133,7 +160,7 @@ class SpectralModule(nn.Module):
         )
 
 
-class SpectralNetwork(SpectralModule):
+class SpectralNetwork(DenseModule):
     """A feed-forward network with every skip connection, held by its eigenvalues and eigenvectors.
 
     It starts as a perceptron: the hidden eigenvalues are zero, those of the output layer one. A
@@ -201,11 +228,6 @@ class SpectralNetwork(SpectralModule):
         for eigenvalues in self.eigenvalues[:-1]:
             nn.init.zeros_(eigenvalues)
         nn.init.ones_(self.output_eigenvalues)
-
-    @property
-    def recruited(self) -> list[int]:
-        """How many eigenvalues of each hidden layer are not exactly zero."""
-        return [int(count) for count in self.count_recruited()]
 
     @property
     def size(self) -> Size:

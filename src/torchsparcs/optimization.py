@@ -35,7 +35,7 @@ def parameter_groups(
         if not value >= 0:
             raise ValueError(f"Expected {name} >= 0. Got {value!r}.")
     networks = spectral_modules(module)
-    transfers = [p for network in networks for p in network.transfers]
+    transfers = [p for network in networks for p in network.transfer_parameters]
     hidden = [p for network in networks for p in network.penalised_eigenvalues]
     output = [network.output_eigenvalues for network in networks]
     spectral = {id(p) for p in (*transfers, *hidden, *output)}

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from torchsparcs import spectral
-from torchsparcs.network import SpectralModule
+from torchsparcs.network import DenseModule
 
 MOST_PATHS = 2**28  # as a tensor; their norm can be had of any number
 
 
-def path_strengths(network: SpectralModule, through: Sequence[int] | None = None) -> Tensor:
+def path_strengths(network: DenseModule, through: Sequence[int] | None = None) -> Tensor:
     """Γ, the product of the weights along every path through one neuron of each layer named.
 
         Γ[i_B, .., i_b, i_a, i_0] = W_{B,..}[i_B, ..] ··· W_{b,a}[i_b, i_a] · W_{a,0}[i_a, i_0]
@@ -49,7 +49,7 @@ def path_strengths(network: SpectralModule, through: Sequence[int] | None = None
     return strengths
 
 
-def path_norm(network: SpectralModule, through: Sequence[int] | None = None) -> Tensor:
+def path_norm(network: DenseModule, through: Sequence[int] | None = None) -> Tensor:
     """‖Γ‖, the Frobenius norm of :func:`path_strengths` with the same arguments, not formed.
 
     ‖Γ‖² = 1ᵀ (W_{B,..})² ··· (W_{a,0})² 1 with the squares taken entry by entry.
@@ -64,9 +64,9 @@ def path_norm(network: SpectralModule, through: Sequence[int] | None = None) -> 
     return total.sum(dim=(-2, -1)).sqrt()
 
 
-def _blocks_along(network: SpectralModule, through: Sequence[int] | None) -> list[Tensor]:
+def _blocks_along(network: DenseModule, through: Sequence[int] | None) -> list[Tensor]:
     """The weights between successive layers of the path, from the input on."""
-    if not isinstance(network, SpectralModule):
+    if not isinstance(network, DenseModule):
         raise ValueError(
             f"Expected a SpectralNetwork or a Population. Got a {type(network).__name__}."
         )

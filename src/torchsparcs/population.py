@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.network import SpectralModule, SpectralNetwork
+from torchsparcs.network import DenseModule, SpectralNetwork
 
 
 class HasMembers:
@@ -19,7 +19,7 @@ class HasMembers:
     draws: bool = True
 
 
-class Population(SpectralModule, HasMembers):
+class Population(DenseModule, HasMembers):
     """``len(seeds)`` spectral networks of the same widths, each started from its own seed.
 
     Member i is the network ``SpectralNetwork(widths)`` whose parameters were reset with a

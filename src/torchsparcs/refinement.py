@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.config import TrainConfig, check_amounts, check_counts
@@ -102,7 +102,7 @@ class _Refining:
         self.validation = placed(validation, weight) if is_pair(validation) else validation
         self.network, self.task, self.config, self.show = network, task, config, show
         self.inputs = _some_inputs(data, config).to(weight.device, torch.float64)
-        self.allowance = config.tolerance * _constant_loss(network, validation, task)
+        self.allowance = config.tolerance * constant_loss(network, validation, task)
         self.best = evaluate(network, validation, task).loss
 
     @property
@@ -224,7 +224,7 @@ def _some_inputs(data: Data, config: RefineConfig) -> Tensor:
     return torch.cat(parts)
 
 
-def _constant_loss(network: CompactNetwork, validation: Data, task: str | LossFunction) -> float:
+def constant_loss(network: nn.Module, validation: Data, task: str | LossFunction) -> float:
     """The loss of predicting the network's mean output for every row."""
     output, target, _ = predict(network, validation)
     constant = output.flatten(0, -2).mean(dim=0).expand_as(output)

@@ -1,0 +1,255 @@
+"""Channels and layers of a compact chain taken away with data, what reads them refitted.
+
+The price of a channel is the loss that its removal costs, to second order. With the inputs x of a
+stage in patches, their covariance H, and a weight F_c on each of its outputs, the squared gradient
+of the loss there, the weights W of a reader that does without some inputs are best refitted by
+least squares, and what is lost is Σ_c F_c W_c,i (H⁻¹_ii)⁻¹ W_c,iᵀ for the block i of a channel. A
+layer goes where the next can be had from what the layer itself reads: by least squares again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.compact_chain import CompactChain
+from torchsparcs.data import Pair
+from torchsparcs.linear_maps import channel_weights, composed, patches
+from torchsparcs.stages import Stage, changed_stream, without_channels
+
+DAMPING = 1e-3  # of the mean diagonal of H
+SEEN = 20_000  # patches of a stage, at most, that H is made of
+AT_ONCE = 64  # rows
+NOISE = 1e-9  # of the largest second moment: below it a direction carries nothing
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass
+class Reader:
+    """What is known of a stage as the reader of the channels before it.
+
+    Attributes:
+        mean: of the inputs, (in, positions).
+        moments: E[x xᵀ], (in, positions, in, positions).
+        importance: F, (out,).
+    """
+
+    mean: Tensor
+    moments: Tensor
+    importance: Tensor
+
+    @classmethod
+    def fresh(cls, stage: Stage) -> "Reader":
+        mean = torch.zeros_like(stage.by_position[0])
+        return cls(mean, mean.new_zeros(*mean.shape, *mean.shape), torch.zeros_like(stage.bias))
+
+    @property
+    def covariance(self) -> Tensor:
+        return self.moments - torch.einsum("ip,jq->ipjq", self.mean, self.mean)
+
+
+def cut_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> CompactChain:
+    """``network`` with at most so many parameters, where its layers need one channel each.
+
+    Its cheapest channels go. Layers go as long as the loss on ``data``, some rows it was trained
+    on, is lower with one layer less and as many parameters.
+    """
+    best = with_fewer_channels(network, data, loss, parameters)
+    best_loss = mean_loss(best, data, loss)
+    while (shorter := with_a_layer_less(network, data, loss)) is not None:
+        cut = with_fewer_channels(shorter, data, loss, parameters)
+        cut_loss = mean_loss(cut, data, loss)
+        if not cut_loss <= best_loss:
+            break
+        network, best, best_loss = shorter, cut, cut_loss
+    return best
+
+
+@torch.no_grad()
+def mean_loss(network: CompactChain, data: Pair, loss: Loss) -> float:
+    parts = zip(data[0].split(AT_ONCE), data[1].split(AT_ONCE), strict=True)
+    return sum(float(loss(network(x), y)) * len(x) for x, y in parts) / len(data[0])
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+
+def with_a_layer_less(network: CompactChain, data: Pair, loss: Loss) -> CompactChain | None:
+    """Without the layer that is cheapest to do without; None where each is needed or none can go.
+
+    What came after it hears what it heard, through a map of its own kind: fitted by least squares,
+    the error of each output weighted as its importance says.
+    """
+    stages, readers = network.stages(), measured(network, data, loss)
+    found: list[tuple[Tensor, int, Stage]] = []
+    for k in range(len(stages) - 1):
+        like = composed(stages[k].like, stages[k + 1].like)
+        if like is not None:
+            price, direct = _direct(network, k, like, readers[k + 1].importance, data)
+            found.append((price, k, direct))
+    if not found:
+        return None
+    _, k, direct = min(found, key=lambda one: float(one[0]))
+    return network.with_stages([*stages[:k], direct, *stages[k + 2 :]])
+
+
+@torch.no_grad()
+def _direct(
+    network: CompactChain, k: int, like: nn.Module, importance: Tensor, data: Pair
+) -> tuple[Tensor, Stage]:
+    """The best stage from what layer k reads to what layer k + 1 gives, and what it costs."""
+    generator = torch.Generator().manual_seed(0)
+    seen, given = [], []
+    for inputs in data[0].split(AT_ONCE):
+        signals = network.signals(inputs)
+        arrived = network.activated(k - 1, signals[k - 1]) if k else inputs
+        rows = patches(like, arrived)
+        values = signals[k + 1].movedim(network.axes[k + 1], -1).flatten(0, -2)
+        some = _some(len(rows), len(inputs) / len(data[0]), generator).to(rows.device)
+        seen.append(rows[some].double())
+        given.append(values[some].double())
+    patch, target = torch.cat(seen), torch.cat(given)
+    columns = torch.cat([patch.flatten(1), patch.new_ones(len(patch), 1)], dim=1)
+    moments = columns.T @ columns / len(columns)
+    ridge = DAMPING**2 * moments.diagonal().mean()
+    eye = torch.eye(len(moments), dtype=moments.dtype, device=moments.device)
+    fit = torch.linalg.solve(moments + ridge * eye, columns.T @ target / len(columns))
+    error = (target - columns @ fit).square().mean(dim=0)
+    kernel = channel_weights(like).shape[2:]
+    weight = fit[:-1].T.reshape(target.shape[1], patch.shape[1], *kernel)
+    return (importance * error).sum(), Stage(like, weight, fit[-1], network.active[k + 1])
+
+
+# --- channels -------------------------------------------------------------------------------------
+
+
+def with_fewer_channels(
+    network: CompactChain, data: Pair, loss: Loss, parameters: int
+) -> CompactChain:
+    """With at most so many parameters: its cheapest channels gone, for what each one takes."""
+    network = in_principal_axes(network, data, loss)
+    stages, readers = network.stages(), measured(network, data, loss)
+    inverses = [_inverse(reader.covariance) for reader in readers]
+    prices: dict[int, Tensor] = {}
+    while sum(stage.parameters for stage in stages) > parameters:
+        for k in range(len(stages) - 1):
+            if k not in prices:
+                prices[k] = _prices(stages[k + 1], readers[k + 1].importance, inverses[k + 1])
+        best = min(
+            ((prices[k].min() / _saved(stages, k), k) for k in prices if len(prices[k]) > 1),
+            default=None,
+        )
+        if best is None:
+            break
+        k = best[1]
+        gone = int(prices[k].argmin())
+        kept = torch.arange(len(prices[k]), device=prices[k].device) != gone
+        mean, inverse = readers[k + 1].mean, inverses[k + 1]
+        refitted = _refitted(stages[k + 1], mean, inverse, gone)
+        stages[k], stages[k + 1] = without_channels(stages[k], refitted, kept)
+        inverses[k + 1] = _inverse_without(inverse, gone)[kept][:, :, kept]
+        readers[k + 1].mean, readers[k].importance = mean[kept], readers[k].importance[kept]
+        prices.pop(k)
+        prices.pop(k - 1, None)  # the reader before has one output less
+    return network.with_stages(stages)
+
+
+def _saved(stages: Sequence[Stage], k: int) -> int:
+    """Parameters that go with one channel between stages k and k + 1."""
+    return stages[k].weight[0].numel() + 1 + stages[k + 1].weight[:, 0].numel()
+
+
+def _inverse(moments: Tensor) -> Tensor:
+    """Of H with a little on its diagonal, in the same shape."""
+    shape = moments.shape
+    matrix = moments.reshape(shape[0] * shape[1], -1)
+    ridge = DAMPING * matrix.diagonal().mean().clamp_min(1e-30)
+    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    return torch.cholesky_inverse(torch.linalg.cholesky(matrix + ridge * eye)).view(shape)
+
+
+def _prices(reader: Stage, importance: Tensor, inverse: Tensor) -> Tensor:
+    """Of each channel that ``reader`` reads, (in,)."""
+    blocks = torch.linalg.inv(torch.einsum("ipiq->ipq", inverse))
+    weight = reader.by_position
+    return torch.einsum("oip,ipq,oiq,o->i", weight, blocks, weight, importance)
+
+
+def _refitted(reader: Stage, mean: Tensor, inverse: Tensor, gone: int) -> Stage:
+    """``reader`` with what channel ``gone`` gave it made up for by the others and the bias."""
+    weight = reader.by_position
+    change = torch.einsum("op,pjr->ojr", weight[:, gone], _reach(inverse, gone))
+    bias = reader.bias + torch.einsum("ojr,jr->o", change, mean)
+    return replace(reader, weight=(weight - change).view_as(reader.weight), bias=bias)
+
+
+def _inverse_without(inverse: Tensor, gone: int) -> Tensor:
+    """H⁻¹ as it is for the other channels, zeros for the one that is ``gone``."""
+    reach = _reach(inverse, gone)
+    return inverse - torch.einsum("jrp,pls->jrls", inverse[:, :, gone], reach)
+
+
+def _reach(inverse: Tensor, gone: int) -> Tensor:
+    """(H⁻¹_ii)⁻¹ H⁻¹_i,: of a channel i, (positions, in, positions)."""
+    block = torch.linalg.inv(inverse[gone, :, gone])
+    return torch.einsum("pq,qjr->pjr", block, inverse[gone])
+
+
+# --- looking at data ------------------------------------------------------------------------------
+
+
+def measured(network: CompactChain, data: Pair, loss: Loss) -> list[Reader]:
+    """What the rows of ``data`` tell of each stage."""
+    x, y = data
+    generator = torch.Generator().manual_seed(0)
+    readers = [Reader.fresh(stage) for stage in network.stages()]
+    for inputs, targets in zip(x.split(AT_ONCE), y.split(AT_ONCE), strict=True):
+        given = network.signals(inputs)
+        gradients = torch.autograd.grad(loss(given[-1], targets) * len(inputs), given)
+        for k, (layer, gradient) in enumerate(zip(network.layers, gradients, strict=True)):
+            arrived = network.activated(k - 1, given[k - 1]).detach() if k else inputs
+            seen, share = patches(layer, arrived), len(inputs) / len(x)
+            seen = seen[_some(len(seen), share, generator).to(seen.device)].double()
+            readers[k].mean += share * seen.mean(dim=0)
+            readers[k].moments += share * torch.einsum("nip,njq->ipjq", seen, seen) / len(seen)
+            by_channel = gradient.double().square().movedim(network.axes[k], 0).flatten(1)
+            readers[k].importance += by_channel.sum(dim=1) / len(x)
+    return readers
+
+
+def in_principal_axes(network: CompactChain, data: Pair, loss: Loss) -> CompactChain:
+    """The same network with linear channels that can be given up one by one.
+
+    Between two stages they carry any basis of what is read of them. With S = E[u uᵀ] of one place
+    and G = Σ W_cᵀ F_c W_c over the outputs and positions of the reader, this one makes both
+    diagonal: a channel's price is an eigenvalue of S G. What has no signal goes.
+    """
+    stages, readers = network.stages(), measured(network, data, loss)
+    for k in range(len(stages) - 1):
+        m, reader = stages[k].active, stages[k + 1]
+        if m == len(stages[k].bias):
+            continue
+        weight = reader.by_position[:, m:]
+        own = readers[k + 1].moments[m:, :, m:]
+        second = torch.einsum("ipjp->ij", own) / weight.shape[2]
+        cost = torch.einsum("oip,o,ojp->ij", weight, readers[k + 1].importance, weight)
+        size, axes = torch.linalg.eigh(second)
+        works = size > NOISE * size.max().clamp_min(1e-300)
+        root = axes[:, works] * size[works].sqrt()
+        _, turned = torch.linalg.eigh(root.T @ cost @ root)
+        inverse_root = axes[:, works] / size[works].sqrt()
+        into, out_of = (inverse_root @ turned).T, root @ turned
+        stages[k], stages[k + 1] = changed_stream(stages[k], reader, into, out_of)
+    return network.with_stages(stages)
+
+
+def _some(places: int, share: float, generator: torch.Generator) -> Tensor:
+    """Which of them are looked at: ``share`` of ``SEEN``, or all where they are fewer."""
+    count = max(1, round(share * SEEN))
+    return (
+        torch.arange(places)
+        if places <= count
+        else torch.randint(places, (count,), generator=generator)
+    )

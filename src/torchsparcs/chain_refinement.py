@@ -1,0 +1,97 @@
+"""A compact chain made smaller rung by rung: cut, fine-tuned, judged."""
+
+import copy
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from torchsparcs.chain_cutting import cut_to
+from torchsparcs.compact_chain import CompactChain
+from torchsparcs.config import TrainConfig
+from torchsparcs.data import Data, Pair, is_pair, placed
+from torchsparcs.progress import cutting_progress
+from torchsparcs.refinement import RefineConfig, constant_loss
+from torchsparcs.tasks import LossFunction, check_data, evaluate, resolve_task
+from torchsparcs.training import train
+
+SHRINK = 0.7  # of the parameters are left on the next rung
+LOOKED_AT = 2000  # training rows that a cut looks at
+
+
+class Rung(NamedTuple):
+    """A network on the way down, and how it does on the validation data."""
+
+    network: CompactChain
+    loss: float
+    score: float
+
+    @property
+    def parameters(self) -> int:
+        return self.network.parameter_count
+
+
+def rungs(
+    network: CompactChain,
+    data: Pair,
+    validation: Data,
+    task: str | LossFunction,
+    config: RefineConfig | None = None,
+) -> Iterator[Rung]:
+    """``network``, then one with at most 0.7 of the parameters, and so on, as small as it gets.
+
+    Each is cut from the one before and fine-tuned on all of ``data``.
+    """
+    config = config or RefineConfig()
+    x, y = data
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(config.seed))
+    some = order[:LOOKED_AT].to(x.device)
+    tuning = TrainConfig(
+        task=task,
+        epochs=config.epochs,
+        lr=config.lr,
+        batch_size=config.batch_size,
+        schedule="warm_cosine",
+        seed=config.seed,
+    )
+    loss = resolve_task(task).loss
+    while True:
+        judged = evaluate(network, validation, task)
+        yield Rung(network, judged.loss, judged.score)
+        size = network.parameter_count
+        network = cut_to(copy.deepcopy(network), (x[some], y[some]), loss, int(SHRINK * size))
+        if network.parameter_count == size:
+            return
+        train(network, data, tuning, progress=False)
+
+
+def refine_chain(
+    network: CompactChain,
+    data: Data,
+    validation: Data,
+    task: str | LossFunction,
+    config: RefineConfig | None = None,
+    *,
+    progress: bool = True,
+) -> CompactChain:
+    """The smallest network on the way down whose validation loss is within the tolerance."""
+    if not is_pair(data):
+        raise ValueError("Expected data in memory, (inputs, targets), to cut a chain. Got batches.")
+    check_data(network, data, task)
+    check_data(network, validation, task, name="validation data")
+    config = config or RefineConfig()
+    like = next(network.parameters())
+    here, there = (
+        placed(data, like),
+        placed(validation, like) if is_pair(validation) else validation,
+    )
+    allowance = config.tolerance * constant_loss(network, there, task)
+    best, limit = network, math.inf
+    with cutting_progress(progress) as show:
+        for rung in rungs(network, here, there, task, config):
+            if not rung.loss <= limit:
+                break
+            best, limit = rung.network, min(limit, rung.loss + allowance)
+            show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {limit:.4g}")
+    return best

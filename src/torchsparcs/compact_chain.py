@@ -1,0 +1,121 @@
+"""What a chain becomes: plain layers in which some channels pass the activation and some do not."""
+
+import copy
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.activations import resolve_activation
+from torchsparcs.chain import SpectralChain
+from torchsparcs.linear_maps import channel_weights, channels_of, plain_layer
+from torchsparcs.stages import Stage, direct_stages, exactly_reduced
+
+
+class CompactChain(nn.Module):
+    """Plain convolutions and Linears one after the other, an activation on some of their channels.
+
+    The first ``active[k]`` channels that layer k gives pass the activation; the others are linear
+    and go on as they are.
+
+    Shape:
+        - input and output as those of the chain it was cut from
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[nn.Module],
+        active: Sequence[int],
+        *,
+        activation: str | Callable[[Tensor], Tensor] = "relu",
+    ):
+        super().__init__()
+        self.layers, self.active = nn.ModuleList(layers), tuple(active)
+        channels = [channels_of(layer) for layer in layers]
+        self.axes = tuple(one.axis_out for one in channels)
+        self.channels = (channels[0].count_in, *(one.count_out for one in channels))
+        self.activation_name, self.activation = resolve_activation(activation)
+        self.has_named_activation = isinstance(activation, str)
+
+    @classmethod
+    def of(cls, chain: SpectralChain) -> "CompactChain":
+        """The same function, with no more channels than it needs to be exactly that."""
+        stages = exactly_reduced(direct_stages(chain))
+        activation = chain.activation_name if chain.has_named_activation else chain.activation
+        dtype = chain.output_eigenvalues.dtype
+        return cls.from_stages(stages, activation=activation, dtype=dtype)
+
+    @classmethod
+    def from_stages(
+        cls,
+        stages: Sequence[Stage],
+        *,
+        activation: str | Callable[[Tensor], Tensor],
+        dtype: torch.dtype,
+    ) -> "CompactChain":
+        layers = [
+            plain_layer(
+                stage.like,
+                stage.weight.to(dtype),
+                stage.bias.to(dtype) if stage.bias.any() else None,
+            )
+            for stage in stages
+        ]
+        active = [stage.active for stage in stages]
+        return cls(layers, active, activation=copy.deepcopy(activation))
+
+    @torch.no_grad()
+    def stages(self) -> list[Stage]:
+        """The same network in float64, to be rewritten."""
+        return [
+            _stage(layer, active) for layer, active in zip(self.layers, self.active, strict=True)
+        ]
+
+    def with_stages(self, stages: Sequence[Stage]) -> "CompactChain":
+        """A network of these stages with the activation and the precision of this one."""
+        activation, dtype = self.named_activation, next(self.parameters()).dtype
+        return CompactChain.from_stages(stages, activation=activation, dtype=dtype)
+
+    @property
+    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
+        """The activation by its name, or the function itself where it has none."""
+        return self.activation_name if self.has_named_activation else self.activation
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.signals(input)[-1]
+
+    def signals(self, input: Tensor) -> list[Tensor]:
+        """What each layer gives, before any activation."""
+        given: list[Tensor] = []
+        for k, layer in enumerate(self.layers):
+            given.append(layer(self.activated(k - 1, given[-1]) if k else input))
+        return given
+
+    def activated(self, k: int, signal: Tensor) -> Tensor:
+        """What layer k gave, its active channels through the activation."""
+        active, axis = self.active[k], self.axes[k]
+        count = signal.shape[axis]
+        if active in (0, count):
+            return self.activation(signal) if active else signal
+        first, second = signal.split([active, count - active], dim=axis)
+        return torch.cat([self.activation(first), second], dim=axis)
+
+    def extra_repr(self) -> str:
+        """Channels layer by layer, active ones + linear ones."""
+        between = zip(self.active[:-1], self.channels[1:-1], strict=True)
+        parts = [f"{active} + {count - active}" for active, count in between]
+        ends = self.channels[0], *parts, self.channels[-1]
+        return f"{' → '.join(map(str, ends))}: {self.parameter_count:,} parameters"
+
+    def __repr__(self) -> str:
+        return f"CompactChain({self.extra_repr()})"
+
+
+def _stage(layer: nn.Module, active: int) -> Stage:
+    weight = channel_weights(layer).double()
+    bias = layer.bias.double() if isinstance(layer.bias, Tensor) else weight.new_zeros(len(weight))
+    return Stage(layer, weight, bias, active)

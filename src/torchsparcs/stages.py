@@ -1,0 +1,139 @@
+"""A chain in direct space: plain layers, stage by stage, and rewritings that keep the function.
+
+A stage is a linear map with a bias whose first channels then pass the activation; the others go on
+as they are. So a channel is *active* or *linear*. A spectral chain is such a sequence exactly: with
+a_k = f(pre_k), each stage gives pre_{k+1} and u_k, from z_k = a_k − u_{k−1}.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.chain import SpectralChain
+from torchsparcs.linear_maps import CONVOLUTIONS, TRANSPOSED, Pooled, channel_weights
+
+RANK_TOLERANCE = 1e-9  # of the largest singular value; the arithmetic is in float64
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A plain layer, in float64.
+
+    Attributes:
+        like: the map it stands for, which knows stride, padding and the rest.
+        weight: (out, in, positions...).
+        bias: (out,).
+        active: how many channels, the first ones, pass the activation.
+    """
+
+    like: nn.Module
+    weight: Tensor
+    bias: Tensor
+    active: int
+
+    @property
+    def by_position(self) -> Tensor:
+        """The weight as (out, in, positions), one position for a matrix."""
+        return self.weight.reshape(*self.weight.shape[:2], -1)
+
+    @property
+    def parameters(self) -> int:
+        return self.weight.numel() + bool(self.bias.any()) * len(self.bias)
+
+
+@torch.no_grad()
+def direct_stages(chain: SpectralChain) -> list[Stage]:
+    """``chain`` as stages that compute the same; silent channels are linear from the start.
+
+    A channel whose pre is zero for any input has no active twin. That asks for f(0) = 0; with other
+    activations every channel has one.
+    """
+    for place, one in enumerate(chain.maps):
+        if type(one) not in (*CONVOLUTIONS, *TRANSPOSED, nn.Linear, Pooled):
+            raise ValueError(
+                "Expected convolutions, Linears and Pooled, which have a weight for each pair of "
+                f"channels, to extract a chain. Got a {type(one).__name__} at {place}."
+            )
+    weights = [channel_weights(one).double() for one in chain.maps]
+    biases = [bias.double() for bias in chain.biases or ()]
+    biases = biases or [w.new_zeros(len(w)) for w in weights]
+    targets = [*chain.hidden_eigenvalues, chain.output_eigenvalues]
+    eigenvalues = [weights[0].new_zeros(chain.channels[0]), *(t.double() for t in targets)]
+    can_rest = float(chain.activation(torch.zeros(1))) == 0
+    stages: list[Stage] = []
+    heard = torch.zeros(chain.channels[0], dtype=torch.bool)  # channels with an active twin
+    last = len(weights) - 1
+    for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        source, target = eigenvalues[k], eigenvalues[k + 1]
+        gap = source.view(1, -1) - target.view(-1, 1)
+        inflow = weight * gap.view(*gap.shape, *[1] * (weight.dim() - 2))
+        constant = -target * bias
+        if k == last:
+            rows, offsets, active = inflow, constant, 0
+        else:
+            works = inflow.flatten(1).any(1) | constant.bool()
+            works = works if can_rest else torch.ones_like(works)
+            rows = torch.cat([inflow[works], weight])
+            offsets, active = torch.cat([constant[works], bias]), int(works.sum())
+        # z = a − u: the columns of those with an active twin, then all of them with a minus
+        columns = torch.cat([rows[:, heard], -rows], dim=1) if k else rows
+        stages.append(Stage(chain.maps[k], columns, offsets, active))
+        heard = works if k < last else heard
+    return stages
+
+
+def exactly_reduced(stages: Sequence[Stage]) -> list[Stage]:
+    """The same function with no more linear channels than their rank asks for."""
+    found = list(stages)
+    for k in reversed(range(len(found) - 1)):  # what is not read need not be written, and so on
+        found[k : k + 2] = _reduced_stream(*found[k : k + 2])
+    return found
+
+
+def _reduced_stream(here: Stage, there: Stage) -> tuple[Stage, Stage]:
+    """What is written to the linear channels, and what is read from them, has a common rank."""
+    m = here.active
+    written = torch.cat([here.weight[m:].flatten(1), here.bias[m:, None]], dim=1)
+    if not len(written):
+        return here, there
+    read = there.by_position[:, m:].transpose(1, 2).flatten(0, 1)  # (out · positions, linear)
+    ever_read = _row_space(read)  # (r, linear)
+    ever_written = _row_space((ever_read @ written).T)  # of what is read, (s, r)
+    into = ever_written @ ever_read
+    return changed_stream(here, there, into, into.T)
+
+
+def _row_space(matrix: Tensor) -> Tensor:
+    """Orthonormal rows that span those of ``matrix``."""
+    _, size, rows = torch.linalg.svd(matrix, full_matrices=False)
+    return rows[size > RANK_TOLERANCE * size.max()] if len(size) else rows
+
+
+def changed_stream(here: Stage, there: Stage, into: Tensor, out_of: Tensor) -> tuple[Stage, Stage]:
+    """Other linear channels, v = ``into`` · u, (r, linear), read as u = ``out_of`` · v."""
+    m = here.active
+    linear = torch.tensordot(into, here.weight[m:], dims=1)
+    read = torch.tensordot(there.weight[:, m:].movedim(1, -1), out_of, dims=1).movedim(-1, 1)
+    return (
+        replace(
+            here,
+            weight=torch.cat([here.weight[:m], linear]),
+            bias=torch.cat([here.bias[:m], into @ here.bias[m:]]),
+        ),
+        replace(there, weight=torch.cat([there.weight[:, :m], read], dim=1)),
+    )
+
+
+def without_channels(here: Stage, there: Stage, kept: Tensor) -> tuple[Stage, Stage]:
+    """Only the channels between two stages that ``kept``, (out,) bool, names."""
+    return (
+        replace(
+            here,
+            weight=here.weight[kept],
+            bias=here.bias[kept],
+            active=int(kept[: here.active].sum()),
+        ),
+        replace(there, weight=there.weight[:, kept]),
+    )

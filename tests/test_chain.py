@@ -1,0 +1,393 @@
+"""Spectral networks over any linear maps, and the plain networks they become."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from torchsparcs import (
+    CompactChain,
+    Pooled,
+    RefineConfig,
+    SpectralChain,
+    SpectralCNN,
+    SpectralNetwork,
+    TrainConfig,
+    eigenvalue_penalty,
+    evaluate,
+    extract,
+    parameter_groups,
+    shrink_eigenvalues_,
+    to_onnx,
+    train,
+)
+from torchsparcs.chain_cutting import (
+    cut_to,
+    in_principal_axes,
+    with_a_layer_less,
+    with_fewer_channels,
+)
+from torchsparcs.linear_maps import along, channel_weights, patches, plain_layer
+from torchsparcs.stages import direct_stages, exactly_reduced
+
+
+def conv(n_in, n_out, size=3, **options):
+    return nn.Conv2d(n_in, n_out, size, padding=size // 2, bias=False, **options)
+
+
+class Mixed(nn.Module):
+    """A stranger's linear map: a mean over places, a mixture of channels."""
+
+    in_channels, out_channels, channel_axis = 4, 6, -2
+
+    def __init__(self):
+        super().__init__()
+        self.mixture = nn.Parameter(torch.randn(6, 4))
+
+    def forward(self, x):
+        return self.mixture @ (x - x.mean(dim=-1, keepdim=True))
+
+
+CHAINS = {
+    "images": (
+        lambda: [
+            conv(3, 8),
+            conv(8, 8, stride=2, groups=4),
+            conv(8, 12, dilation=2),
+            Pooled(12, 5),
+        ],
+        (2, 3, 12, 12),
+    ),
+    "series": (
+        lambda: [nn.Conv1d(2, 4, 3, bias=False), Mixed(), Pooled(6, 5, 1), linear(5, 3)],
+        (3, 2, 9),
+    ),
+    "transposed": (
+        lambda: [
+            conv(3, 6),
+            nn.ConvTranspose2d(6, 4, 4, stride=2, groups=2, bias=False),
+            nn.ConvTranspose2d(4, 2, 3, bias=False),
+        ],
+        (2, 3, 5, 5),
+    ),
+    "matrices": (lambda: [linear(4, 5), linear(5, 6), linear(6, 2)], (7, 4)),
+    "words": (lambda: [nn.Embedding(11, 4), linear(4, 5), linear(5, 3)], None),
+}
+EXTRACTED = ("images", "transposed", "matrices")
+
+
+def linear(n_in, n_out):
+    return nn.Linear(n_in, n_out, bias=False)
+
+
+def built(name, *, silent=0.0, **options):
+    """A chain with random numbers everywhere, a share of its eigenvalues zero, and an input."""
+    torch.manual_seed(0)
+    make, shape = CHAINS[name]
+    chain = SpectralChain(make(), **options).double()
+    with torch.no_grad():
+        for values in (*chain.hidden_eigenvalues, *(chain.biases or ())):
+            values.normal_()
+        chain.output_eigenvalues.normal_()
+        for values in chain.hidden_eigenvalues:
+            values[torch.rand(len(values)) < silent] = 0
+    x = torch.randint(11, (3, 6)) if shape is None else torch.randn(shape, dtype=torch.float64)
+    return chain, x
+
+
+def by_definition(chain, x):
+    """u = φz + b, pre = φ(Lz) − L'u, z' = f(pre) − u, map by map."""
+    scales = [None, *chain.hidden_eigenvalues, chain.output_eigenvalues]
+    z = x
+    for k, one in enumerate(chain.maps):
+        bias = 0 if chain.biases is None else along(chain.biases[k], chain.axes[k + 1])
+        u = one(z) + bias
+        heard = one(along(scales[k], chain.axes[k]) * z) if k else 0
+        pre = heard - along(scales[k + 1], chain.axes[k + 1]) * u
+        z = torch.relu(pre) - u
+    return pre
+
+
+class TestChain:
+    @pytest.mark.parametrize("name", CHAINS)
+    @pytest.mark.parametrize("bias", [True, False])
+    def test_it_is_the_recursion(self, name, bias):
+        chain, x = built(name, bias=bias)
+        torch.testing.assert_close(chain(x), by_definition(chain, x), rtol=1e-10, atol=1e-10)
+
+    def test_matrices_give_the_dense_network(self):
+        chain, x = built("matrices", bias=False)
+        dense = SpectralNetwork([4, 5, 6, 2], bias=False).double()
+        with torch.no_grad():
+            for mine, its in zip(dense.transfers, chain.maps, strict=True):
+                mine.copy_(its.weight)
+            for mine, its in zip(dense.hidden_eigenvalues, chain.hidden_eigenvalues, strict=True):
+                mine.copy_(its)
+            dense.output_eigenvalues.copy_(chain.output_eigenvalues)
+        torch.testing.assert_close(dense(x), chain(x))
+
+    def test_a_fresh_one_is_linear(self):
+        network = SpectralCNN([3, 8, 16, 16, 10]).double()
+        x, y = torch.randn(2, 2, 3, 8, 8, dtype=torch.float64)
+        torch.testing.assert_close(network(2 * x - 3 * y), 2 * network(x) - 3 * network(y))
+        assert network.recruited == [0, 0, 0]
+
+    def test_gradients(self):
+        chain, x = built("images")
+        assert torch.autograd.gradcheck(chain, (x.requires_grad_(),), fast_mode=True)
+
+    def test_it_compiles(self):
+        chain, x = built("images")
+        compiled = torch.compile(chain, backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(compiled(x), chain(x))
+
+    def test_penalties_groups_and_the_proximal_step_know_it(self):
+        model = nn.Sequential(SpectralCNN([1, 4, 6, 3]), nn.LogSoftmax(dim=1))
+        groups = {group["name"]: group["params"] for group in parameter_groups(model, 1e-2)}
+        assert [p.numel() for p in groups["transfers"]] == [36, 216, 18]
+        assert [p.numel() for p in groups["hidden_eigenvalues"]] == [4, 6]
+        assert [p.numel() for p in groups["rest"]] == [4, 6, 3]
+        nn.init.ones_(model[0].hidden_eigenvalues[1])
+        assert eigenvalue_penalty(model).item() == 6
+        optimizer = torch.optim.SGD(parameter_groups(model, 0.1, transfer_weight_decay=0))
+        shrink_eigenvalues_(model, optimizer, weight=1e9)
+        assert model[0].recruited == [0, 0]
+
+    def test_saved_weights_come_back(self):
+        chain, x = built("images")
+        again, _ = built("images")
+        nn.init.zeros_(again.hidden_eigenvalues[0])
+        again.load_state_dict(chain.state_dict())
+        assert torch.equal(again(x), chain(x))
+
+    def test_it_says_what_it_is(self):
+        network = SpectralCNN([3, 8, 16, 10])
+        nn.init.ones_(network.hidden_eigenvalues[1])
+        assert repr(network) == "SpectralCNN(3 → 8 → 16 → 10, relu, recruited 0 of 8, 16 of 16)"
+
+
+class TestMaps:
+    def test_what_is_not_linear_is_refused(self):
+        class Squared(Mixed):
+            def forward(self, x):
+                return super().forward(x) ** 2
+
+        with pytest.raises(ValueError, match="Map 1, a Squared, is not"):
+            SpectralChain([nn.Conv1d(2, 4, 3, bias=False), Squared(), Pooled(6, 5, 1)])
+
+    def test_a_constant_is_refused(self):
+        class Shifted(Mixed):
+            def forward(self, x):
+                return super().forward(x) + 1
+
+        with pytest.raises(ValueError, match="is not"):
+            SpectralChain([nn.Conv1d(2, 4, 3, bias=False), Shifted(), Pooled(6, 5, 1)])
+
+    def test_a_bias_is_refused(self):
+        with pytest.raises(ValueError, match="without a bias"):
+            SpectralChain([nn.Linear(3, 4), linear(4, 2)])
+
+    def test_maps_that_do_not_fit(self):
+        with pytest.raises(ValueError, match=r"8 channels on axis -3\. It takes 9 on -3"):
+            SpectralChain([conv(3, 8), conv(9, 8)])
+        with pytest.raises(ValueError, match="It takes 8 on -1"):
+            SpectralChain([conv(3, 8), linear(8, 2)])
+
+    def test_an_embedding_comes_first(self):
+        with pytest.raises(ValueError, match="come first"):
+            SpectralChain([linear(3, 4), nn.Embedding(4, 3)])
+
+    def test_undeclared_channels(self):
+        with pytest.raises(ValueError, match="channel_axis"):
+            SpectralChain([nn.AvgPool2d(2), conv(3, 4)])
+
+    def test_a_particular_map_is_tried_on_the_example(self):
+        class Sixteen(Mixed):
+            def forward(self, x):
+                return super().forward(x.unflatten(-1, (4, 4)).flatten(-2))
+
+        maps = [nn.Conv1d(2, 4, 3, padding=1, bias=False), Sixteen(), Pooled(6, 5, 1)]
+        with pytest.raises(ValueError, match="example="):
+            SpectralChain(maps)
+        chain = SpectralChain(maps, example=torch.zeros(1, 2, 16))
+        assert chain(torch.zeros(1, 2, 16)).shape == (1, 5)
+
+    def test_checking_leaves_random_numbers_alone(self):
+        maps = CHAINS["series"][0]()
+        torch.manual_seed(3)
+        SpectralChain(maps)
+        drawn = torch.rand(1)
+        torch.manual_seed(3)
+        assert torch.equal(torch.rand(1), drawn)
+
+    @pytest.mark.parametrize(
+        "one",
+        [
+            conv(4, 6, stride=2),
+            conv(4, 6, dilation=2, padding_mode="circular"),
+            nn.ConvTranspose2d(4, 6, 3, stride=2, output_padding=1, bias=False),
+            Pooled(4, 6),
+        ],
+        ids=["stride", "circular", "transposed", "pooled"],
+    )
+    def test_patches_are_what_a_map_sees(self, one):
+        x = torch.randn(2, 4, 7, 7, dtype=torch.float64)
+        one = copy.deepcopy(one).double()
+        weight = channel_weights(one)
+        found = torch.einsum("nip,oip->no", patches(one, x), weight.reshape(6, 4, -1))
+        expected = one(x)
+        if expected.dim() == 4:
+            expected = expected.movedim(1, -1).flatten(0, -2)
+        torch.testing.assert_close(found, expected)
+
+    def test_a_plain_layer_does_what_the_map_did(self):
+        one, x = conv(4, 6, stride=2, groups=2).double(), torch.randn(2, 4, 7, 7).double()
+        layer = plain_layer(one, channel_weights(one), torch.arange(6.0).double())
+        assert layer.groups == 1
+        torch.testing.assert_close(layer(x), one(x) + torch.arange(6.0).view(-1, 1, 1))
+
+
+class TestCNN:
+    def test_strides_where_channels_grow(self):
+        strides = [one.stride for one in SpectralCNN([3, 8, 16, 16, 32, 10]).maps[:-1]]
+        assert strides == [(1, 1), (2, 2), (1, 1), (2, 2)]
+
+    def test_bad_input(self):
+        with pytest.raises(ValueError, match="at least one convolution"):
+            SpectralCNN([3, 10])
+        with pytest.raises(ValueError, match="2 strides"):
+            SpectralCNN([3, 8, 8, 10], strides=[1])
+
+    def test_depth_keeps_signals_and_gradients(self):
+        torch.manual_seed(0)
+        network = SpectralCNN([3, *[12] * 10, *[24] * 10, 10])
+        x = torch.randn(8, 3, 8, 8, requires_grad=True)
+        network(x).square().sum().backward()
+        sizes = [weight.grad.norm() for weight in network.transfer_parameters]
+        assert max(sizes) / min(sizes) < 30
+        assert 0.01 < network(x).std().item() < 10
+
+
+class TestExtraction:
+    @pytest.mark.parametrize("name", EXTRACTED)
+    @pytest.mark.parametrize("activation", ["relu", "sigmoid", torch.tanh])
+    @pytest.mark.parametrize("silent", [0.0, 0.6, 1.0])
+    def test_it_computes_the_same(self, name, activation, silent):
+        chain, x = built(name, silent=silent, activation=activation)
+        compact = extract(chain)
+        assert isinstance(compact, CompactChain)
+        torch.testing.assert_close(compact(x), chain(x), rtol=1e-9, atol=1e-9)
+
+    def test_silent_channels_are_linear(self):
+        chain = SpectralCNN([3, 8, 16, 16, 10])
+        compact = extract(chain)
+        assert compact.active == (0, 0, 0, 0)
+        assert compact.channels == (3, 8, 16, 10, 10)  # no more than are ever read
+        assert repr(compact).startswith("CompactChain(3 → 0 + 8 → 0 + 16 → 0 + 10 → 10: ")
+
+    def test_inside_a_model(self):
+        model = nn.Sequential(SpectralCNN([1, 4, 3]), nn.LogSoftmax(dim=1)).eval()
+        compact = extract(model)
+        assert isinstance(compact[0], CompactChain)
+        assert not compact[0].training
+        x = torch.randn(2, 1, 6, 6)
+        torch.testing.assert_close(compact(x), model(x))
+
+    def test_a_strangers_map_is_refused(self):
+        chain, _ = built("series")
+        with pytest.raises(ValueError, match="Got a Mixed at 1"):
+            extract(chain)
+
+    def test_it_exports(self, tmp_path):
+        pytest.importorskip("onnxruntime")
+        chain, x = built("images", silent=0.6)
+        to_onnx(extract(chain.float()), tmp_path / "chain.onnx", example=x.float())
+
+    def test_exact_reduction_only_makes_it_smaller(self):
+        chain, x = built("images", silent=0.5)
+        stages = direct_stages(chain)
+        smaller = exactly_reduced(stages)
+        assert sum(s.parameters for s in smaller) < sum(s.parameters for s in stages)
+        network = CompactChain.from_stages(smaller, activation="relu", dtype=torch.float64)
+        torch.testing.assert_close(network(x), chain(x), rtol=1e-9, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A small CNN that tells upright stripes from lying ones; data and validation."""
+    torch.manual_seed(0)
+    y, phase = torch.randint(2, (1200,)), 2 * math.pi * torch.rand(1200, 1, 1)
+    along_rows = torch.sin(torch.arange(8.0) + phase).expand(-1, 8, -1)
+    x = torch.where(y.view(-1, 1, 1) == 1, along_rows, along_rows.mT) + torch.randn(1200, 8, 8) / 2
+    x = x.unsqueeze(1)
+    network = SpectralCNN([1, 8, 8, 2])
+    config = TrainConfig(task="multiclass", epochs=6, batch_size=64, lr=5e-3, penalty_weight=1e-4)
+    train(network, (x[:1000], y[:1000]), config, progress=False)
+    return network, (x[:1000], y[:1000]), (x[1000:], y[1000:])
+
+
+class TestCutting:
+    def test_principal_axes_change_nothing(self, trained):
+        network, data, _ = trained
+        compact = extract(network)
+        turned = in_principal_axes(compact, data, F.cross_entropy)
+        torch.testing.assert_close(turned(data[0]), compact(data[0]), rtol=1e-3, atol=1e-3)
+
+    def test_duplicates_cost_nothing(self):
+        torch.manual_seed(0)
+        layers = [nn.Conv1d(2, 6, 3, padding=1), nn.Conv1d(6, 4, 3, padding=1), Pooled(4, 3, 1)]
+        network = CompactChain(layers, [6, 4, 0]).double()
+        with torch.no_grad():
+            for parameter in (network.layers[0].weight, network.layers[0].bias):
+                parameter[3:] = 2 * parameter[:3]
+        x, y = torch.randn(300, 2, 10).double(), torch.randint(3, (300,))
+        size = network.parameter_count - 3 * (2 * 3 + 1 + 4 * 3)
+        cut = with_fewer_channels(network, (x, y), F.cross_entropy, size)
+        assert cut.channels == (2, 3, 4, 3)
+        gap = (cut(x) - network(x)).abs().max() / network(x).std()
+        assert gap < 1e-2
+
+    def test_a_linear_layer_goes(self):
+        """A 1x1 convolution without an activation can be had by the one after it."""
+        torch.manual_seed(0)
+        layers = [nn.Conv1d(2, 5, 3, padding=1), nn.Conv1d(5, 5, 1), nn.Conv1d(5, 4, 3, padding=1)]
+        network = CompactChain([*layers, Pooled(4, 3, 1, bias=True)], [5, 0, 4, 0]).double()
+        x, y = torch.randn(300, 2, 10).double(), torch.randint(3, (300,))
+        shorter = with_a_layer_less(network, (x, y), F.cross_entropy)
+        assert len(shorter.layers) == 3
+        gap = (shorter(x) - network(x)).abs().max() / network(x).std()
+        assert gap < 0.1
+
+    def test_the_size_asked_for(self, trained):
+        network, data, _ = trained
+        compact = extract(network)
+        for share in (0.7, 0.3, 0.1):
+            size = int(share * compact.parameter_count)
+            assert cut_to(compact, data, F.cross_entropy, size).parameter_count <= size
+
+    def test_extract_with_data_keeps_the_score(self, trained):
+        network, data, validation = trained
+        config = RefineConfig(tolerance=0.02, epochs=3, batch_size=64, lr=3e-3)
+        small = extract(
+            network,
+            data=data,
+            validation=validation,
+            task="multiclass",
+            config=config,
+            progress=False,
+        )
+        before = evaluate(network, validation, "multiclass")
+        after = evaluate(small, validation, "multiclass")
+        assert before.score > 0.9
+        assert before.score - after.score < 0.03
+        assert small.parameter_count < extract(network).parameter_count / 4
+        assert after.loss < before.loss + 0.02 * math.log(2) * 1.2
+
+    def test_batches_are_refused(self, trained):
+        network, data, validation = trained
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data), 64)
+        with pytest.raises(ValueError, match="in memory"):
+            extract(network, data=loader, validation=validation, task="multiclass", progress=False)
