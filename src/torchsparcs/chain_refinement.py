@@ -1,6 +1,5 @@
 """A compact chain made smaller rung by rung: cut, fine-tuned, judged."""
 
-import copy
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -33,34 +32,21 @@ class Rung(NamedTuple):
 
 
 def rungs(
-    network: CompactChain,
-    data: Pair,
-    validation: Data,
-    task: str | LossFunction,
-    config: RefineConfig | None = None,
+    network: CompactChain, data: Pair, validation: Data, tuning: TrainConfig
 ) -> Iterator[Rung]:
     """``network``, then one with at most 0.7 of the parameters, and so on, as small as it gets.
 
-    Each is cut from the one before and fine-tuned on all of ``data``.
+    Each is cut from the one before and fine-tuned on all of ``data`` as ``tuning`` says.
     """
-    config = config or RefineConfig()
     x, y = data
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(config.seed))
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(tuning.seed))
     some = order[:LOOKED_AT].to(x.device)
-    tuning = TrainConfig(
-        task=task,
-        epochs=config.epochs,
-        lr=config.lr,
-        batch_size=config.batch_size,
-        schedule="warm_cosine",
-        seed=config.seed,
-    )
-    loss = resolve_task(task).loss
+    loss = resolve_task(tuning.task).loss
     while True:
-        judged = evaluate(network, validation, task)
+        judged = evaluate(network, validation, tuning.task)
         yield Rung(network, judged.loss, judged.score)
         size = network.parameter_count
-        network = cut_to(copy.deepcopy(network), (x[some], y[some]), loss, int(SHRINK * size))
+        network = cut_to(network, (x[some], y[some]), loss, int(SHRINK * size))
         if network.parameter_count == size:
             return
         train(network, data, tuning, progress=False)
@@ -86,10 +72,18 @@ def refine_chain(
         placed(data, like),
         placed(validation, like) if is_pair(validation) else validation,
     )
+    tuning = TrainConfig(
+        task=task,
+        epochs=config.epochs,
+        lr=config.lr,
+        batch_size=config.batch_size,
+        schedule="warm_cosine",
+        seed=config.seed,
+    )
     allowance = config.tolerance * constant_loss(network, there, task)
     best, limit = network, math.inf
     with cutting_progress(progress) as show:
-        for rung in rungs(network, here, there, task, config):
+        for rung in rungs(network, here, there, tuning):
             if not rung.loss <= limit:
                 break
             best, limit = rung.network, min(limit, rung.loss + allowance)
