@@ -1,29 +1,25 @@
-"""What every contestant shares: tasks, splits, one process and one core each, how it is judged.
+"""What every contestant shares: tasks and splits, what it sees and hands in, how it is judged.
 
 A contestant is a function that sees the training rows of a task and hands back networks, each with
 the score it expects from rows it was not fitted to. The test rows are kept here: they are shown to
 the networks once, after all choices were made. Columns, and the targets of a regression, are
-standardised with the training rows for everybody. Each task and seed runs in a fresh process with
-one thread; its wall seconds and peak memory are measured, the memory with the interpreter and all
-libraries. What fails is recorded with its message. The network that expects most is exported to
-ONNX where the contestant can, and run by onnxruntime in a process that imports nothing else.
+standardised with the training rows for everybody. A run is one contestant on one task under one
+seed, in a process of its own with one thread; its wall seconds and peak memory are measured, the
+memory with the interpreter and all libraries. What fails is recorded with its message. Under the
+first seed the network that expects most is exported to ONNX where the contestant can, and run by
+onnxruntime in a process that imports nothing else.
 """
 
-import argparse
-import json
+import importlib
 import math
-import os
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,13 +31,11 @@ from sklearn.model_selection import train_test_split
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from recording import RESULTS, record
 from tables import TASKS as TABLES
 from tables import Split, draw, standardise
 
 Array = NDArray[np.generic]
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-LIMIT = 1800  # seconds for one task and seed
+LIMIT = 900  # seconds for one run
 
 
 def two_spirals(seed: int) -> Split:
@@ -58,9 +52,9 @@ def teacher_student(seed: int) -> Split:
     """The paper's teacher: y = R₂ relu(R₁ x), two rotations of 20 dimensions, x uniform."""
     generator = np.random.default_rng(seed)
     first, second = (np.linalg.qr(generator.normal(size=(20, 20)))[0] for _ in range(2))
-    x = generator.random((12_000, 20)) * 2 - 1
+    x = generator.random((6_000, 20)) * 2 - 1
     y = np.maximum(x @ first.T, 0) @ second.T
-    return Split(x[:10_000], y[:10_000], x[10_000:], y[10_000:], "regression")
+    return Split(x[:4_000], y[:4_000], x[4_000:], y[4_000:], "regression")
 
 
 def drawn(task: str, seed: int, data: Path | None) -> Split:
@@ -98,8 +92,19 @@ class Task:
             return int(self.y.max()) + 1
         return 1 if self.y.ndim == 1 else self.y.shape[1]
 
+    @property
+    def is_large(self) -> bool:
+        """MNIST: the contestants say how much less they try there."""
+        return len(self.x) > 20_000
+
+    def chain(self, hidden: Iterable[int]) -> str:
+        """A plain network in words, "64 → 12 → 10"."""
+        return " → ".join(map(str, [self.features, *hidden, self.outputs]))
+
     def score(self, y: Array, predicted: Array) -> float:
-        """Accuracy, or R² averaged over the outputs."""
+        """Accuracy, or R² averaged over the outputs; minus infinity of a network that diverged."""
+        if not np.isfinite(predicted).all():
+            return -math.inf
         judge = r2_score if self.kind == "regression" else accuracy_score
         return float(judge(y, predicted))
 
@@ -126,7 +131,9 @@ class Task:
 class Found(NamedTuple):
     """One network that a contestant hands in."""
 
-    architecture: str  # "64 → 12 → 10"
+    architecture: str  # "64 → 12 → 10", for reading
+    hidden: tuple[int, ...]  # neurons of each hidden layer, () for a linear model
+    skips: bool  # whether a connection that jumps over a layer is left
     parameters: int  # weights and biases that have to be stored to predict
     expected: float  # the score on rows it was not fitted to: what choices are made by
     predict: Callable[[Array], Array]  # (rows, features) to labels or values
@@ -134,15 +141,35 @@ class Found(NamedTuple):
 
 
 class Outcome(NamedTuple):
+    """What a contestant hands back.
+
+    Attributes:
+        trainings: optimisations started from new weights; a population trained as one counts once.
+        networks: that were trained, members of populations and fine-tunings included.
+        remark: what a reader has to know of this run.
+    """
+
     found: list[Found]
-    trainings: (
-        int  # optimisations started from new weights; a population trained as one counts once
-    )
-    networks: int  # networks trained, members of populations and fine-tunings included
-    remark: str = ""  # what a reader has to know of this run
+    trainings: int
+    networks: int
+    remark: str = ""
 
 
 Contestant = Callable[[Task, int], Outcome]  # the seed decides all random choices
+
+
+class Job(NamedTuple):
+    """One run: the contestant is ``function`` of ``module``, which only the run imports."""
+
+    contestant: str
+    module: str
+    function: str
+    task: str
+    seed: int
+    device: str
+    data: Path | None
+    quick: bool
+
 
 CHECK = """
 import sys, numpy, onnxruntime
@@ -187,113 +214,55 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[0] if text else ''}"[:300]
 
 
-def compete(
-    contestant: Contestant, name: str, seed: int, data: Path | None, device: str, quick: bool
-) -> dict:
-    """One contestant on one task under one seed, in this process."""
+def compete(job: Job) -> dict:
+    """One run, in this process: what was found and measured, or the error that ended it."""
 
     def too_long(*_: object) -> None:
         raise TimeoutError(f"not finished after {LIMIT} s")
 
     torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    np.random.seed(seed)
-    split = drawn(name, seed, data)
-    task = Task(name, split.kind, split.x_train, split.y_train, quick, device)
+    torch.manual_seed(job.seed)
+    np.random.seed(job.seed)
     signal.signal(signal.SIGALRM, too_long)
     signal.alarm(LIMIT)
     started = time.perf_counter()
     try:
-        outcome = contestant(task, seed)
+        split = drawn(job.task, job.seed, job.data)
+        task = Task(job.task, split.kind, split.x_train, split.y_train, job.quick, job.device)
+        contestant = getattr(importlib.import_module(job.module), job.function)
+        started = time.perf_counter()  # neither rows nor imports are the contestant's time
+        outcome = contestant(task, job.seed)
+        seconds = time.perf_counter() - started
+        return {"seed": job.seed, "seconds": seconds, **judged(job, task, split, outcome)}
     except Exception as error:
-        return {"seed": seed, "seconds": time.perf_counter() - started, "error": said(error)}
+        seconds = time.perf_counter() - started
+        return {"seed": job.seed, "seconds": seconds, "error": said(error)}
     finally:
         signal.alarm(0)
-    seconds = time.perf_counter() - started
+
+
+def judged(job: Job, task: Task, split: Split, outcome: Outcome) -> dict:
+    """What an outcome is worth on the test rows, and what it took."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if not outcome.found:
+        raise ValueError("Expected a network at least. Got none")
+    best = max(outcome.found, key=lambda found: (found.expected, -found.parameters))
     networks = [
         {
             "architecture": found.architecture,
+            "hidden": found.hidden,
+            "skips": found.skips,
             "parameters": found.parameters,
             "expected": found.expected,
             "test": task.score(split.y_test, found.predict(split.x_test)),
         }
         for found in outcome.found
     ]
-    best = max(outcome.found, key=lambda found: (found.expected, -found.parameters))
     return {
-        "seed": seed,
-        "seconds": seconds,
         "peak_memory_mb": peak,
         "trainings": outcome.trainings,
         "networks_trained": outcome.networks,
-        "onnx": exported(task, best, split.x_test),
         "remark": outcome.remark,
         "found": networks,
+        **({"onnx": exported(task, best, split.x_test)} if job.seed == 0 else {}),
     }
-
-
-def main(name: str, contestant: Contestant, *packages: str) -> None:
-    """The command line of a contestant's script; ``packages`` are those it is made of."""
-    parser = argparse.ArgumentParser(description=f"{name} on the tasks of the comparison")
-    parser.add_argument("--data", type=Path, help="MNIST as NPZ; left out without it")
-    parser.add_argument("--device", default="cpu", help="for those who can use one")
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--workers", type=int, default=1, help="processes, one core each")
-    parser.add_argument("--quick", action="store_true", help="a test of the script, two seeds")
-    parser.add_argument("--out", type=Path, default=RESULTS / "peers")
-    options = parser.parse_args()
-    if options.quick and options.out == RESULTS / "peers":
-        parser.error("--quick needs --out: its numbers do not belong beside measured ones")
-    tasks = [task for task in options.tasks if task != "mnist" or options.data]
-    seeds = range(2 if options.quick else options.seeds)
-    path = options.out / f"{name}.json"
-    earlier = json.loads(path.read_text()).get(options.device, {}) if path.exists() else {}
-    results = {**earlier.get("tasks", {}), **{task: [] for task in tasks}}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    fresh = get_context("spawn")
-    with ProcessPoolExecutor(options.workers, fresh, max_tasks_per_child=1) as pool:
-        common = (options.data, options.device, options.quick)
-        pending = {
-            pool.submit(compete, contestant, task, seed, *common): task
-            for task in tasks
-            for seed in seeds
-        }
-        for finished in as_completed(pending):
-            task, run = pending[finished], finished.result()
-            results[task] = sorted([*results[task], run], key=lambda one: one["seed"])
-            print(f"{name}, {task}: {summary(run)}", flush=True)
-            versions = {package: version(package) for package in packages}
-            record(name, options.device, {"packages": versions, "tasks": results}, options.out)
-
-
-def summary(run: dict) -> str:
-    if "error" in run:
-        return f"seed {run['seed']}: {run['error']}"
-    best = max(run["found"], key=lambda found: (found["expected"], -found["parameters"]))
-    return (
-        f"seed {run['seed']}: {best['test']:.4f} with {best['parameters']} parameters "
-        f"({best['architecture']}), {len(run['found'])} networks, {run['trainings']} trainings, "
-        f"{run['seconds']:.0f} s, {run['peak_memory_mb']:.0f} MB, ONNX: {run['onnx']}"
-    )
-
-
-def front(found: list[dict]) -> list[dict]:
-    """From small to large, those that expect more than every smaller one."""
-    kept: list[dict] = []
-    for network in sorted(found, key=lambda one: (one["parameters"], -one["expected"])):
-        if not kept or network["expected"] > kept[-1]["expected"]:
-            kept.append(network)
-    return kept
-
-
-def answer(found: list[dict], budget: float) -> dict | None:
-    """The network a contestant would hand out for a budget of parameters."""
-    return next((one for one in reversed(front(found)) if one["parameters"] <= budget), None)
-
-
-def mean_and_error(values: list[float]) -> tuple[float, float]:
-    """Mean and its standard error; unknown (infinite) with a single value."""
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.inf
-    return float(np.mean(values)), spread / math.sqrt(len(values))

@@ -1,109 +1,25 @@
-"""Write docs/comparison.md and its figures from the recorded contests.
+"""Write docs/comparison.md and its figure from the recorded contests, or print README's table.
 
 python benchmarks/peers/page.py
+python benchmarks/peers/page.py --readme
 """
 
-import json
+import argparse
 import re
+from collections import defaultdict
 from pathlib import Path
 from statistics import mean, stdev
-from typing import NamedTuple
 
-import matplotlib
-from contest import RESULTS, TASKS, answer, front, mean_and_error
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt
-
-OURS = "torchsparcs"
-DOCS = RESULTS.parent
-STYLES = {  # colours safe for colour-blind readers (Okabe and Ito), and a marker each
-    OURS: ("#0072B2", "o"),
-    "scikit-learn": ("#000000", "s"),
-    "Optuna": ("#E69F00", "D"),
-    "Torch-Pruning": ("#009E73", "v"),
-    "GroMo": ("#D55E00", "^"),
-    "neat-python": ("#999999", "x"),
-    "OTO": ("#56B4E9", "P"),
-    "direct space": ("#CC79A7", "<"),
-    "DARTS": ("#8C6D1F", ">"),
-}
-ENOUGH = 0.999  # R² at which a student of the teacher counts as having found it
-TRUTH = "20 → 20 → 20"
+from figure import OURS, draw
+from judging import best_of, finished, is_teacher, smallest_student, verdict
+from recording import RESULTS
+from records import Contest, read, runs_of, tasks_of
+from running import CONTESTANTS
 
 
-class Verdict(NamedTuple):
-    """Our front beside a peer's at the sizes of the peer's networks."""
-
-    sizes: int  # at which both hand out a network under every seed
-    below: list[tuple[int, float, float]]  # budget, difference, its error: below by more than that
-    smaller: bool  # the peer has networks below our smallest
-
-    def __str__(self) -> str:
-        if not self.sizes:
-            return "no size in common"
-        if not self.below:
-            return f"at or above ({self.sizes})"
-        worst = min(self.below, key=lambda one: one[1])
-        return (
-            f"**below** at {len(self.below)} of {self.sizes}, at most by {-worst[1]:.4f} ± "
-            f"{worst[2]:.4f} ({worst[0]:,})"
-        )
-
-
-def recorded() -> dict[str, dict[str, list[dict]]]:
-    """Runs by contestant and task, in the order of ``STYLES``."""
-    paths = {path.stem: path for path in (RESULTS / "peers").glob("*.json")}
-    unknown = set(paths) - set(STYLES)
-    assert not unknown, f"no style for {unknown}"
-    parts = {name: json.loads(paths[name].read_text()) for name in STYLES if name in paths}
-    return {
-        name: {task: runs for part in content.values() for task, runs in part["tasks"].items()}
-        for name, content in parts.items()
-    }
-
-
-def finished(runs: list[dict]) -> list[dict]:
-    return [run for run in runs if "error" not in run]
-
-
-def budgets(runs: list[dict]) -> list[int]:
-    """Sizes at which a contestant's answer changes under some seed, from where all seeds answer."""
-    sizes = sorted({one["parameters"] for run in runs for one in front(run["found"])})
-    least = max(front(run["found"])[0]["parameters"] for run in runs)
-    return [size for size in sizes if size >= least]
-
-
-def curve(runs: list[dict]) -> list[tuple[float, float, float]]:
-    """Mean size, mean test score and its standard error, budget by budget."""
-    points = []
-    for budget in budgets(runs):
-        found = [answer(run["found"], budget) for run in runs]
-        score, error = mean_and_error([one["test"] for one in found])
-        points.append((mean(one["parameters"] for one in found), score, error))
-    return points
-
-
-def verdict(ours: list[dict], theirs: list[dict]) -> Verdict:
-    """At each of their budgets the mean over the seeds of our test score less theirs."""
-    by_seed = {run["seed"]: run for run in ours}
-    pairs = [(by_seed[run["seed"]], run) for run in theirs if run["seed"] in by_seed]
-    below, sizes, smaller = [], 0, False
-    for budget in budgets(theirs):
-        answers = [(answer(a["found"], budget), answer(b["found"], budget)) for a, b in pairs]
-        if any(mine is None for mine, _ in answers):
-            smaller = True
-            continue
-        sizes += 1
-        gap, error = mean_and_error([mine["test"] - other["test"] for mine, other in answers])
-        if gap < -error:
-            below.append((budget, gap, error))
-    return Verdict(sizes, below, smaller)
-
-
-def best_of(run: dict) -> dict:
-    """The network that expects most, the smaller of two that expect the same."""
-    return front(run["found"])[-1]
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -111,13 +27,19 @@ def spread(values: list[float], digits: int) -> str:
     return f"{mean(values):.{digits}f}{deviation}"
 
 
-def row(name: str, runs: list[dict]) -> str:
+def onnx_of(runs: list[dict]) -> str:
+    """What came of the export, which is tried under one seed."""
+    return "; ".join(sorted({run["onnx"] for run in runs if "onnx" in run})) or "not tried"
+
+
+def row(name: str, runs: list[dict]) -> list[str]:
     done = finished(runs)
+    if not runs:
+        return [name, "not run", *[""] * 6]
     if not done:
-        return f"| {name} | failed: {runs[0]['error']} | | | | | | |"
+        return [name, f"failed: {runs[0]['error']}", *[""] * 6]
     best = [best_of(run) for run in done]
-    onnx = {run["onnx"] for run in done}
-    cells = [
+    return [
         name + (f" ({len(done)} of {len(runs)} seeds)" if len(done) < len(runs) else ""),
         spread([one["test"] for one in best], 4),
         f"{mean(one['parameters'] for one in best):,.0f}",
@@ -125,133 +47,195 @@ def row(name: str, runs: list[dict]) -> str:
         f"{mean(run['networks_trained'] for run in done):.0f}",
         spread([run["seconds"] for run in done], 0),
         f"{mean(run['peak_memory_mb'] for run in done):.0f}",
-        "yes" if onnx == {"yes"} else "; ".join(sorted(onnx - {"yes"})),
+        onnx_of(done),
     ]
-    return f"| {' | '.join(cells)} |"
 
 
-def task_table(contestants: dict[str, dict], task: str) -> str:
-    head = (
-        "| | best, test | parameters | trainings | networks trained | seconds | peak MB | ONNX |\n"
-        "| --- | --- | --- | --- | --- | --- | --- | --- |"
-    )
-    return "\n".join([head, *(row(n, of[task]) for n, of in contestants.items() if task in of)])
+def task_table(contest: Contest, task: str) -> str:
+    measured = ["trainings", "networks trained", "seconds", "peak MB", "ONNX"]
+    rows = [row(name, runs_of(contest, name, task)) for name in contest]
+    return table(["", "best, test", "parameters", *measured], rows)
 
 
-def verdict_table(contestants: dict[str, dict], tasks: list[str]) -> str:
-    ours = contestants[OURS]
-    lines = ["| | " + " | ".join(tasks) + " |", "| --- |" + " --- |" * len(tasks)]
-    for name, by_task in contestants.items():
-        if name == OURS:
-            continue
-        cells = [
-            str(verdict(finished(ours[task]), finished(by_task[task])))
-            if finished(by_task.get(task, []))
-            else "failed"
-            for task in tasks
-        ]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def said_of(ours: list[dict], theirs: list[dict]) -> str:
+    """The verdict on a peer's runs of a task, or why there is none."""
+    if not theirs:
+        return "not run"
+    return str(verdict(finished(ours), finished(theirs))) if finished(theirs) else "failed"
 
 
-def losses(contestants: dict[str, dict], tasks: list[str]) -> str:
+def verdict_table(contest: Contest) -> str:
+    tasks = tasks_of(contest)
+    rows = [
+        [name, *(said_of(runs_of(contest, OURS, task), by_task.get(task, [])) for task in tasks)]
+        for name, by_task in contest.items()
+        if name != OURS
+    ]
+    return table(["", *tasks], rows)
+
+
+def losses(contest: Contest) -> str:
     """Where a peer is above our front at equal size by more than a standard error."""
-    ours, lines = contestants[OURS], []
-    for task in tasks:
-        for name, by_task in contestants.items():
-            if name == OURS or not finished(by_task.get(task, [])):
-                continue
-            found = verdict(finished(ours[task]), finished(by_task[task]))
+    lines = []
+    for task in tasks_of(contest):
+        ours = finished(runs_of(contest, OURS, task))
+        for name in contest:
+            found = verdict(ours, finished(runs_of(contest, name, task)))
             if found.below:
-                sizes = [size for size, _, _ in found.below]
-                gap = max(-gap for _, gap, _ in found.below)
+                sizes = [gap.budget for gap in found.below]
+                most = max(-gap.mean for gap in found.below)
                 lines.append(
-                    f"- {task}: {name} is above us at {len(sizes)} of {found.sizes} sizes, between "
-                    f"{min(sizes):,} and {max(sizes):,} parameters, by at most {gap:.4f}."
+                    f"- {task}: {name} is above us at {len(sizes)} of {len(found.gaps)} sizes, "
+                    f"between {min(sizes):,} and {max(sizes):,} parameters, by at most {most:.4f}."
                 )
-    return "\n".join(lines) or "Nothing: no peer is above our front at any size."
+    return "\n".join(lines) or "Nowhere: no peer is above our front at any size."
 
 
-def teacher_table(contestants: dict[str, dict]) -> str:
-    lines = ["| | smallest with R² ≥ 0.999, seed by seed | the teacher |", "| --- | --- | --- |"]
-    for name, by_task in contestants.items():
-        runs = finished(by_task.get("teacher_student", []))
-        if not runs:
-            continue
-        good = [[one for one in front(run["found"]) if one["expected"] >= ENOUGH] for run in runs]
-        shapes = [found[0]["architecture"] if found else "none" for found in good]
-        hits = sum(shape == TRUTH for shape in shapes)
-        told = "; ".join(
-            re.sub(r"20 → (.*) → 20", r"\1", s) if ", " not in s else s for s in shapes
-        )
-        lines.append(f"| {name} | {told} | {hits} of {len(runs)} |")
-    return "\n".join(lines)
+def student(network: dict | None) -> str:
+    """Its hidden layers, "20" or "20-8 with skips"."""
+    if network is None:
+        return "none"
+    layers = "-".join(map(str, network["hidden"])) or "linear"
+    return layers + " with skips" * network["skips"]
 
 
-def draw(contestants: dict[str, dict], tasks: list[str]) -> None:
-    columns = min(3, len(tasks))
-    rows = -(-len(tasks) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.4 * rows), squeeze=False)
-    for axis, task in zip(axes.flat, tasks, strict=False):
-        for name, by_task in contestants.items():
-            runs = finished(by_task.get(task, []))
-            if not runs:
-                continue
-            sizes, scores, errors = zip(*curve(runs), strict=True)
-            colour, marker = STYLES[name]
-            axis.errorbar(
-                sizes,
-                scores,
-                yerr=[error if error < 1 else 0 for error in errors],
-                color=colour,
-                marker=marker,
-                markersize=3.5,
-                linewidth=2 if name == OURS else 1,
-                elinewidth=0.6,
-                label=name,
-                zorder=3 if name == OURS else 2,
-            )
-        axis.set(title=task, xscale="log", xlabel="parameters", ylim=limits(contestants, task))
-        axis.grid(alpha=0.3)
-    for axis in axes.flat[len(tasks) :]:
-        axis.axis("off")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), ncols=5, loc="upper center", fontsize=9)
-    figure.tight_layout(rect=(0, 0, 1, 1 - 0.28 / rows))
-    figure.savefig(DOCS / "figures" / "comparison.svg", metadata={"Date": None})
+def teacher_table(contest: Contest) -> str:
+    rows = []
+    for name in contest:
+        runs = runs_of(contest, name, "teacher_student")
+        students = [smallest_student(run) for run in finished(runs)]
+        if students:
+            hits = f"{sum(map(is_teacher, students))} of {len(students)}"
+            rows.append([name, "; ".join(map(student, students)), hits])
+        else:
+            rows.append([name, "failed" if runs else "not run", ""])
+    return table(["", "hidden layers of the smallest with R² ≥ 0.999", "the teacher"], rows)
 
 
-def limits(contestants: dict[str, dict], task: str) -> tuple[float, float]:
-    """From a little below our linear models to a little above everybody's best."""
-    top = max(
-        score
-        for by_task in contestants.values()
-        if finished(by_task.get(task, []))
-        for _, score, _ in curve(finished(by_task[task]))
-    )
-    scores = sorted(score for _, score, _ in curve(finished(contestants[OURS][task])))
-    low = scores[len(scores) // 4]
-    room = max(top - low, 0.02)
-    return low - 0.15 * room, top + 0.15 * room
+def machines(contest: Contest, task: str) -> dict[str, list[str]]:
+    """Who ran a task on which hardware."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name in contest:
+        for hardware in {run["provenance"]["hardware"] for run in runs_of(contest, name, task)}:
+            found[hardware].append(name)
+    return dict(found)
 
 
-def page() -> str:
-    contestants = recorded()
-    tasks = [task for task in TASKS if task in contestants[OURS]]
+def ran_on(contest: Contest, task: str) -> str:
+    """The machine, or each with those who ran on it."""
+    places = machines(contest, task)
+    if len(places) == 1:
+        return next(iter(places))
+    return "; ".join(f"{place}: {', '.join(names)}" for place, names in places.items())
+
+
+def provenance_table(contest: Contest) -> str:
+    rows = []
+    for task in tasks_of(contest):
+        seeds = {run["seed"] for name in contest for run in runs_of(contest, name, task)}
+        rows.append([task, str(len(seeds)), ran_on(contest, task)])
+    return table(["", "seeds", "ran on"], rows)
+
+
+def provenances(contest: Contest) -> list[dict]:
+    by_tasks = contest.values()
+    return [run["provenance"] for by in by_tasks for runs in by.values() for run in runs]
+
+
+def versions(contest: Contest) -> str:
+    """Of Python and of all packages that took part."""
+    made = provenances(contest)
+    pairs = {pair for one in made for pair in {**one["packages"], **one["versions"]}.items()}
+    return ", ".join(f"{package} {version}" for package, version in sorted(pairs))
+
+
+def commands(contest: Contest) -> str:
+    return "\n".join(f"- `{line}`" for line in sorted({m["command"] for m in provenances(contest)}))
+
+
+def is_quick(contest: Contest) -> bool:
+    """Whether any run was only a test of its script."""
+    return any(run["quick"] for by in contest.values() for runs in by.values() for run in runs)
+
+
+def page(contest: Contest) -> str:
     template = (Path(__file__).parent / "comparison.md").read_text()
+    sections = [f"### {task}\n\n{task_table(contest, task)}" for task in tasks_of(contest)]
     parts = {
-        "losses": losses(contestants, tasks),
-        "verdicts": verdict_table(contestants, tasks),
-        "teacher": teacher_table(contestants),
-        "tasks": "\n\n".join(f"### {task}\n\n{task_table(contestants, task)}" for task in tasks),
-        "seeds": str(max(len(runs) for runs in contestants[OURS].values())),
+        "quick": "**Made with --quick: a test of the scripts, no measurement.**\n\n",
+        "losses": losses(contest),
+        "verdicts": verdict_table(contest),
+        "teacher": teacher_table(contest),
+        "tasks": "\n\n".join(sections),
+        "provenance": provenance_table(contest),
+        "versions": versions(contest),
+        "commands": commands(contest),
     }
+    if not is_quick(contest):
+        parts["quick"] = ""
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
 
-def main() -> None:
-    contestants = recorded()
-    draw(contestants, [task for task in TASKS if task in contestants[OURS]])
-    (DOCS / "comparison.md").write_text(page())
+def readme(contest: Contest) -> str:
+    """A row for each contestant, means over the tasks; times only where all had one machine."""
+    tasks = tasks_of(contest)
+    alike = [task for task in tasks if len(machines(contest, task)) == 1]
+    rows = [readme_row(contest, name, tasks, alike) for name in contest]
+    head = ["", f"{OURS} above / level / below, % of sizes", "trainings", "seconds", "ONNX"]
+    places = sorted({place for task in alike for place in machines(contest, task)})
+    caption = (
+        f"Means over {', '.join(tasks)}. Sizes are those of the neighbour's networks; level is "
+        "within a standard error of the paired difference. Seconds are those of one core of "
+        f"{' or '.join(places)}"
+    )
+    without = [task for task in tasks if task not in alike]
+    if without:
+        caption += f", without {', '.join(without)}, where not all had the same machine"
+    return f"{table(head, rows)}\n\n{caption}."
+
+
+def readme_row(contest: Contest, name: str, tasks: list[str], alike: list[str]) -> list[str]:
+    done = {task: finished(runs_of(contest, name, task)) for task in tasks}
+    done = {task: runs for task, runs in done.items() if runs}
+    lost = f" ({len(done)} of {len(tasks)} tasks)" if len(done) < len(tasks) else ""
+    if not done:
+        return [f"{name}{lost}", *[""] * 4]
+    times = [mean(run["seconds"] for run in runs) for task, runs in done.items() if task in alike]
+    exported = [onnx_of(runs) == "yes" for runs in done.values()]
+    return [
+        f"{name}{lost}",
+        "" if name == OURS else standing(contest, name, done),
+        f"{mean(mean(run['trainings'] for run in runs) for runs in done.values()):.0f}",
+        f"{mean(times):.0f}" if times else "",
+        "yes" if all(exported) else f"{sum(exported)} of {len(exported)} tasks",
+    ]
+
+
+def standing(contest: Contest, name: str, done: dict[str, list[dict]]) -> str:
+    """Shares of the sizes at which we are above, level and below, mean over the tasks."""
+    found = [verdict(finished(runs_of(contest, OURS, task)), done[task]) for task in done]
+    shares = [one.shares for one in found if one.gaps]
+    if not shares:
+        return "no size in common"
+    missing = f" ({len(shares)} of {len(found)} tasks)" if len(shares) < len(found) else ""
+    return " / ".join(f"{100 * mean(one):.0f}" for one in zip(*shares, strict=True)) + missing
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="the comparison, from what was recorded")
+    parser.add_argument("--results", type=Path, default=RESULTS / "peers")
+    parser.add_argument("--docs", type=Path, default=RESULTS.parent)
+    parser.add_argument("--readme", action="store_true", help="print the README's table instead")
+    options = parser.parse_args(arguments)
+    contest = read(options.results, CONTESTANTS)
+    if OURS not in contest:
+        parser.error(f"expected runs of {OURS} in {options.results}. Got none")
+    if options.readme:
+        print(readme(contest))
+        return
+    (options.docs / "figures").mkdir(parents=True, exist_ok=True)
+    draw(contest, options.docs / "figures" / "comparison.svg")
+    (options.docs / "comparison.md").write_text(page(contest))
 
 
 if __name__ == "__main__":

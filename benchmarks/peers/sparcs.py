@@ -2,10 +2,15 @@
 
 from functools import partial
 
-from contest import Found, Outcome, Task, main
+from contest import Found, Outcome, Task
+from running import main
 
-from torchsparcs import SearchConfig, search, to_onnx
+from torchsparcs import CompactNetwork, SearchConfig, search, to_onnx
 from torchsparcs.search import PILOT_WEIGHTS
+
+
+def has_skips(network: CompactNetwork) -> bool:
+    return any(source < target - 1 for target, source in network.connections)
 
 
 def sparcs(task: Task, seed: int) -> Outcome:
@@ -21,6 +26,8 @@ def sparcs(task: Task, seed: int) -> Outcome:
     found = [
         Found(
             candidate.architecture,
+            candidate.widths[1:-1],
+            has_skips(candidate.network),
             candidate.parameters,
             candidate.score,
             partial(result.predict, pick=candidate),
@@ -37,4 +44,4 @@ def sparcs(task: Task, seed: int) -> Outcome:
 
 
 if __name__ == "__main__":
-    main("torchsparcs", sparcs, "torchsparcs", "torch")
+    main("torchsparcs")
