@@ -27,11 +27,12 @@ from torchsparcs import (
 from torchsparcs.chain_cutting import (
     cut_to,
     in_principal_axes,
+    merged_and_trimmed,
     with_a_layer_less,
     with_fewer_channels,
 )
 from torchsparcs.linear_maps import along, channel_weights, patches, plain_layer
-from torchsparcs.stages import direct_stages, exactly_reduced
+from torchsparcs.stages import direct_stages, exactly_reduced, merged_stage
 
 
 def conv(n_in, n_out, size=3, **options):
@@ -360,6 +361,36 @@ class TestCutting:
         assert len(shorter.layers) == 3
         gap = (shorter(x) - network(x)).abs().max() / network(x).std()
         assert gap < 0.1
+
+    @pytest.mark.parametrize("strides", [(1, 1), (2, 1), (2, 2)])
+    def test_linear_layers_merge_into_one_kernel(self, strides):
+        torch.manual_seed(0)
+        options = {"padding_mode": "circular"}
+        layers = [
+            nn.Conv2d(3, 4, 3, padding=1, stride=strides[0], **options),
+            nn.Conv2d(4, 5, 5, padding=2, stride=strides[1], **options),
+        ]
+        network = CompactChain(layers, [0, 5]).double()
+        x = torch.randn(2, 3, 16, 16).double()
+        one = network.with_stages([merged_stage(*network.stages())])
+        assert one.layers[0].kernel_size == (3 + 4 * strides[0],) * 2
+        torch.testing.assert_close(one.signals(x)[-1], network.signals(x)[-1])
+
+    def test_what_passes_an_activation_does_not_merge(self):
+        network = CompactChain(
+            [nn.Conv1d(2, 4, 3, padding=1), nn.Conv1d(4, 2, 3, padding=1)], [1, 0]
+        )
+        assert merged_stage(*network.stages()) is None
+
+    def test_outer_positions_without_weight_go(self):
+        torch.manual_seed(0)
+        network = CompactChain([nn.Conv1d(2, 3, 7, padding=3), Pooled(3, 2, 1)], [3, 0]).double()
+        with torch.no_grad():
+            network.layers[0].weight[..., [0, 1, 5, 6]] = 0
+        x = torch.randn(200, 2, 10).double()
+        small = merged_and_trimmed(network, (x, network(x).detach()), F.mse_loss)
+        assert small.layers[0].kernel_size == (3,)
+        torch.testing.assert_close(small(x), network(x))
 
     def test_the_size_asked_for(self, trained):
         network, data, _ = trained

@@ -7,7 +7,7 @@ least squares, and what is lost is Σ_c F_c W_c,i (H⁻¹_ii)⁻¹ W_c,iᵀ for 
 layer goes where the next can be had from what the layer itself reads: by least squares again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,8 +16,15 @@ from torch import Tensor, nn
 from torchsparcs.compact_chain import CompactChain
 from torchsparcs.data import Pair
 from torchsparcs.linear_maps import channel_weights, composed, patches
-from torchsparcs.stages import Stage, changed_stream, without_channels
+from torchsparcs.stages import (
+    Stage,
+    changed_stream,
+    merged_stage,
+    trimmed_stage,
+    without_channels,
+)
 
+TRIFLE = 0.02  # of the loss, or of so much of the loss of a constant answer
 DAMPING = 1e-3  # of the mean diagonal of H
 SEEN = 20_000  # patches of a stage, at most, that H is made of
 AT_ONCE = 64  # rows
@@ -53,9 +60,11 @@ class Reader:
 def cut_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> CompactChain:
     """``network`` with at most so many parameters, where its layers need one channel each.
 
-    Its cheapest channels go. Layers go as long as the loss on ``data``, some rows it was trained
-    on, is lower with one layer less and as many parameters.
+    Its cheapest channels go. Linear layers are merged where that is smaller. Other layers go as
+    long as the loss on ``data``, some rows it was trained on, is lower with one layer less and as
+    many parameters.
     """
+    network = merged_and_trimmed(network, data, loss)
     best = with_fewer_channels(network, data, loss, parameters)
     best_loss = mean_loss(best, data, loss)
     while (shorter := with_a_layer_less(network, data, loss)) is not None:
@@ -74,6 +83,41 @@ def mean_loss(network: CompactChain, data: Pair, loss: Loss) -> float:
 
 
 # --- layers ---------------------------------------------------------------------------------------
+
+
+def merged_and_trimmed(network: CompactChain, data: Pair, loss: Loss) -> CompactChain:
+    """Fewer layers and smaller kernels where that is smaller and changes the loss next to nothing.
+
+    A layer of linear channels alone makes one convolution with the next; a kernel can do without
+    its outermost positions where they hardly weigh anything.
+    """
+    now = mean_loss(network, data, loss)
+    limit = now + TRIFLE * max(now, TRIFLE * _loss_of_the_mean(network, data, loss))
+    while True:
+        smaller = (network.with_stages(stages) for stages in _shortened(network.stages()))
+        found = next((one for one in smaller if mean_loss(one, data, loss) <= limit), None)
+        if found is None:
+            return network
+        network = found
+
+
+@torch.no_grad()
+def _loss_of_the_mean(network: CompactChain, data: Pair, loss: Loss) -> float:
+    """Of the mean output for every row."""
+    outputs = torch.cat([network(x) for x in data[0].split(AT_ONCE)])
+    return float(loss(outputs.mean(dim=0, keepdim=True).expand_as(outputs), data[1]))
+
+
+def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:
+    """Every way to have two stages as one with no more parameters, and every smaller kernel."""
+    for k in range(len(stages) - 1):
+        one = merged_stage(stages[k], stages[k + 1])
+        if one is not None and one.parameters <= stages[k].parameters + stages[k + 1].parameters:
+            yield [*stages[:k], one, *stages[k + 2 :]]
+    for k, stage in enumerate(stages):
+        inner = trimmed_stage(stage)
+        if inner is not None:
+            yield [*stages[:k], inner, *stages[k + 1 :]]
 
 
 def with_a_layer_less(network: CompactChain, data: Pair, loss: Loss) -> CompactChain | None:

@@ -271,24 +271,56 @@ def _shape_of(map: nn.Module) -> dict[str, Any]:
     return {name: getattr(map, name) for name in names}
 
 
-def composed(first: nn.Module, second: nn.Module) -> nn.Module | None:
+# --- maps that could stand in the place of others; their weights are nobody's ---------------------
+
+
+def composed(first: Any, second: Any) -> nn.Module | None:
     """A map that gives something at the places where ``second`` after ``first`` does.
 
-    It has the kernel of ``second``, or is pooled as that is; None where there is no such map. Its
-    weights are nobody's.
+    It has the kernel of ``second``, or is pooled as that is; None where there is no such map.
     """
     if isinstance(second, Pooled) or (type(first) is type(second) is nn.Linear):
         return second if channels_of(first).axis_in == channels_of(second).axis_in else None
-    if type(first) is not type(second) or not all(map(_is_centred, (first, second))):
+    if type(first) is not type(second) or not (_is_centred(first) and _is_centred(second)):
         return None
-    strides = zip(first.stride, second.stride, strict=True)  # type: ignore[arg-type]
-    shape = {**_shape_of(second), "stride": tuple(a * b for a, b in strides)}
-    return type(second)(first.in_channels, second.out_channels, bias=False, **shape)
+    return _another(
+        second, stride=[a * b for a, b in zip(first.stride, second.stride, strict=True)]
+    )
 
 
-def _is_centred(map: nn.Module) -> bool:
+def merged(first: Any, second: Any) -> nn.Module | None:
+    """One convolution for two, with the kernel that their composition has; None for other maps.
+
+    It pads in front what both would, so next to borders it computes something else than they do,
+    unless the padding is circular.
+    """
+    like = composed(first, second)
+    if like is None or not isinstance(like, CONVOLUTIONS):
+        return None
+    if first.padding_mode != second.padding_mode or {*first.dilation, *second.dilation} != {1}:
+        return None
+    sizes = zip(first.kernel_size, second.kernel_size, first.stride, strict=True)
+    return _another(like, kernel_size=[a + (b - 1) * stride for a, b, stride in sizes])
+
+
+def trimmed(map: Any) -> nn.Module | None:
+    """A convolution with a kernel smaller by one on every side; None where there is no such."""
+    if not _is_centred(map) or min(map.kernel_size) < 3:
+        return None
+    return _another(map, kernel_size=[size - 2 for size in map.kernel_size])
+
+
+def _is_centred(map: Any) -> bool:
     """Whether what comes out at a place is made of what is around that place."""
     if not isinstance(map, CONVOLUTIONS) or not isinstance(map.padding, tuple):
         return False
     sides = zip(map.kernel_size, map.dilation, map.padding, strict=True)
     return all(size % 2 and 2 * pad == wide * (size - 1) for size, wide, pad in sides)
+
+
+def _another(map: Any, **changes: Sequence[int]) -> nn.Module:
+    """A centred convolution like ``map`` but for some of its shape."""
+    shape: dict[str, Any] = {**_shape_of(map), **{k: tuple(v) for k, v in changes.items()}}
+    sides = zip(shape["kernel_size"], map.dilation, strict=True)
+    shape["padding"] = tuple(wide * (size - 1) // 2 for size, wide in sides)
+    return type(map)(map.in_channels, map.out_channels, bias=False, **shape)

@@ -7,12 +7,21 @@ a_k = f(pre_k), each stage gives pre_{k+1} and u_k, from z_k = a_k − u_{k−1}
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from torchsparcs.chain import SpectralChain
-from torchsparcs.linear_maps import CONVOLUTIONS, TRANSPOSED, Pooled, channel_weights
+from torchsparcs.linear_maps import (
+    CONVOLUTIONS,
+    TRANSPOSED,
+    Pooled,
+    channel_weights,
+    merged,
+    trimmed,
+)
 
 RANK_TOLERANCE = 1e-9  # of the largest singular value; the arithmetic is in float64
 
@@ -124,6 +133,35 @@ def changed_stream(here: Stage, there: Stage, into: Tensor, out_of: Tensor) -> t
         ),
         replace(there, weight=torch.cat([there.weight[:, :m], read], dim=1)),
     )
+
+
+def merged_stage(here: Stage, there: Stage) -> Stage | None:
+    """Two stages with nothing but linear channels between them as one; None where that is not so.
+
+    κ[t₁ + s t₂] = Σ κ₂[t₂] κ₁[t₁] over the positions of both kernels, with s the first's stride.
+    """
+    like = None if here.active else merged(here.like, there.like)
+    if like is None:
+        return None
+    shape = there.weight.shape[0], here.weight.shape[1], *channel_weights(like).shape[2:]
+    weight = here.weight.new_zeros(shape)
+    kernel, strides = here.weight.shape[2:], tuple(here.like.stride)  # type: ignore[arg-type]
+    for place in product(*map(range, there.weight.shape[2:])):
+        sides = zip(place, strides, kernel, strict=True)
+        window: Any = (..., *(slice(t * s, t * s + size) for t, s, size in sides))
+        own: Any = (..., *place)
+        weight[window] += torch.tensordot(there.weight[own], here.weight, dims=1)
+    bias = there.bias + there.by_position.sum(dim=2) @ here.bias
+    return Stage(like, weight, bias, there.active)
+
+
+def trimmed_stage(stage: Stage) -> Stage | None:
+    """Without the outermost positions of its kernel; None where there are none."""
+    like = trimmed(stage.like)
+    if like is None:
+        return None
+    inner: Any = (..., *[slice(1, -1)] * (stage.weight.dim() - 2))
+    return replace(stage, like=like, weight=stage.weight[inner])
 
 
 def without_channels(here: Stage, there: Stage, kept: Tensor) -> tuple[Stage, Stage]:
