@@ -133,8 +133,10 @@ def worked(run: Run, options: argparse.Namespace, chooses: bool) -> dict:
 
 def all_of(runs: list[Run], options: argparse.Namespace, chooses: bool = False) -> Iterator[dict]:
     """The runs, shared among the workers, as they are done."""
-    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
-        for result in pool.map(partial(worked, options=options, chooses=chooses), runs):
+    one = partial(worked, options=options, chooses=chooses)
+    pool = ProcessPoolExecutor(options.workers, get_context("spawn"))  # none starts before its task
+    with pool:
+        for result in (map if options.workers == 1 else pool.map)(one, runs):
             print(result, flush=True)
             yield result
 
@@ -150,6 +152,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=1, help="processes that share the device")
+    parser.add_argument("--choices", type=int, help="of each kind, for a quick look")
     parser.add_argument("--rows", type=int, help="of the training images, for a quick look")
     parser.add_argument("--widths", type=int, nargs="*", default=WIDTHS)
     parser.add_argument("--penalties", type=float, nargs="*", default=PENALTIES)
@@ -157,10 +160,17 @@ def main() -> None:
     options = parser.parse_args()
     widest = max(options.widths)
     chosen = [
-        *all_of([Run("plain", widest, 0.0, 0, Recipe(*pair)) for pair in RATES], options, True)
+        *all_of(
+            [Run("plain", widest, 0.0, 0, Recipe(*pair)) for pair in RATES[: options.choices]],
+            options,
+            True,
+        )
     ]
     plain = best_of(chosen)
-    paces = [plain._replace(**dict(zip(PACES, pair, strict=True))) for pair in PACES_TRIED]
+    paces = [
+        plain._replace(**dict(zip(PACES, pair, strict=True)))
+        for pair in PACES_TRIED[: options.choices]
+    ]
     tried = [*all_of([Run("spectral", widest, MIDDLING, 0, one) for one in paces], options, True)]
     spectral = best_of(tried)
     runs = [

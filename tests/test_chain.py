@@ -320,14 +320,14 @@ class TestExtraction:
 def trained():
     """A small CNN that tells upright stripes from lying ones; data and validation."""
     torch.manual_seed(0)
-    y, phase = torch.randint(2, (1200,)), 2 * math.pi * torch.rand(1200, 1, 1)
+    y, phase = torch.randint(2, (800,)), 2 * math.pi * torch.rand(800, 1, 1)
     along_rows = torch.sin(torch.arange(8.0) + phase).expand(-1, 8, -1)
-    x = torch.where(y.view(-1, 1, 1) == 1, along_rows, along_rows.mT) + torch.randn(1200, 8, 8) / 2
+    x = torch.where(y.view(-1, 1, 1) == 1, along_rows, along_rows.mT) + torch.randn(800, 8, 8) / 2
     x = x.unsqueeze(1)
     network = SpectralCNN([1, 8, 8, 2])
     config = TrainConfig(task="multiclass", epochs=6, batch_size=64, lr=5e-3, penalty_weight=1e-4)
-    train(network, (x[:1000], y[:1000]), config, progress=False)
-    return network, (x[:1000], y[:1000]), (x[1000:], y[1000:])
+    train(network, (x[:600], y[:600]), config, progress=False)
+    return network, (x[:600], y[:600]), (x[600:], y[600:])
 
 
 class TestCutting:

@@ -53,7 +53,7 @@ BENCHMARKS = {
     "plain_mlps.py": ["--quick", "--tasks", "iris"],
     "vit_front.py": [
         *("--data", "{folder}/images.npz", "--epochs", "1", "--seeds", "1", "--rows", "32"),
-        *("--widths", "8", "--penalties", "1e-4"),
+        *("--widths", "8", "--penalties", "1e-4", "--choices", "1"),
     ],
     "population.py": ["--members", "3", "--epochs", "1"],
 }
