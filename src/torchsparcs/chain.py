@@ -115,8 +115,8 @@ class SpectralCNN(SpectralChain):
         strides: of each convolution. By default 2 where the channels grow, past the first.
 
     There is no normalisation. It would have to leave the linear path alone, along which a silent
-    layer hands its signal on, and it is not needed: a fresh network keeps the size of signals and
-    gradients at any depth, and twenty layers train where a plain CNN without it stays at chance.
+    layer hands its signal on. A fresh network keeps the size of signals and gradients at any depth
+    without it.
 
     Shape:
         - input (..., channels[0], height, width), output (..., channels[-1])

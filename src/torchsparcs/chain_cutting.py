@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torchsparcs.compact_chain import CompactChain
 from torchsparcs.data import Pair
 from torchsparcs.linear_maps import channel_weights, composed, patches
+from torchsparcs.refinement import constant_loss
 from torchsparcs.stages import (
     Stage,
     changed_stream,
@@ -23,6 +24,7 @@ from torchsparcs.stages import (
     trimmed_stage,
     without_channels,
 )
+from torchsparcs.tasks import evaluate
 
 TRIFLE = 0.02  # of the loss, or of so much of the loss of a constant answer
 DAMPING = 1e-3  # of the mean diagonal of H
@@ -66,20 +68,14 @@ def cut_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> Co
     """
     network = merged_and_trimmed(network, data, loss)
     best = with_fewer_channels(network, data, loss, parameters)
-    best_loss = mean_loss(best, data, loss)
+    best_loss = evaluate(best, data, loss).loss
     while (shorter := with_a_layer_less(network, data, loss)) is not None:
         cut = with_fewer_channels(shorter, data, loss, parameters)
-        cut_loss = mean_loss(cut, data, loss)
+        cut_loss = evaluate(cut, data, loss).loss
         if not cut_loss <= best_loss:
             break
         network, best, best_loss = shorter, cut, cut_loss
     return best
-
-
-@torch.no_grad()
-def mean_loss(network: CompactChain, data: Pair, loss: Loss) -> float:
-    parts = zip(data[0].split(AT_ONCE), data[1].split(AT_ONCE), strict=True)
-    return sum(float(loss(network(x), y)) * len(x) for x, y in parts) / len(data[0])
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -91,21 +87,14 @@ def merged_and_trimmed(network: CompactChain, data: Pair, loss: Loss) -> Compact
     A layer of linear channels alone makes one convolution with the next; a kernel can do without
     its outermost positions where they hardly weigh anything.
     """
-    now = mean_loss(network, data, loss)
-    limit = now + TRIFLE * max(now, TRIFLE * _loss_of_the_mean(network, data, loss))
+    now = evaluate(network, data, loss).loss
+    limit = now + TRIFLE * max(now, TRIFLE * constant_loss(network, data, loss))
     while True:
         smaller = (network.with_stages(stages) for stages in _shortened(network.stages()))
-        found = next((one for one in smaller if mean_loss(one, data, loss) <= limit), None)
+        found = next((one for one in smaller if evaluate(one, data, loss).loss <= limit), None)
         if found is None:
             return network
         network = found
-
-
-@torch.no_grad()
-def _loss_of_the_mean(network: CompactChain, data: Pair, loss: Loss) -> float:
-    """Of the mean output for every row."""
-    outputs = torch.cat([network(x) for x in data[0].split(AT_ONCE)])
-    return float(loss(outputs.mean(dim=0, keepdim=True).expand_as(outputs), data[1]))
 
 
 def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:

@@ -72,14 +72,7 @@ def refine_chain(
         placed(data, like),
         placed(validation, like) if is_pair(validation) else validation,
     )
-    tuning = TrainConfig(
-        task=task,
-        epochs=config.epochs,
-        lr=config.lr,
-        batch_size=config.batch_size,
-        schedule="warm_cosine",
-        seed=config.seed,
-    )
+    tuning = config.tuning(task, schedule="warm_cosine")
     allowance = config.tolerance * constant_loss(network, there, task)
     best, limit = network, math.inf
     with cutting_progress(progress) as show:

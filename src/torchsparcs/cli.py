@@ -4,7 +4,6 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +26,7 @@ from torchsparcs.console import (
 from torchsparcs.datasets import BUILT_IN, load_dataset
 from torchsparcs.engines import ENGINES, engine_of
 from torchsparcs.epochs import NonFiniteLossError
-from torchsparcs.export import to_onnx, to_torch_export
+from torchsparcs.formats import FORMATS
 from torchsparcs.jobs import Job, folder_for, is_finished
 from torchsparcs.options import (
     Address,
@@ -50,8 +49,7 @@ from torchsparcs.options import (
 )
 from torchsparcs.predictions import WRITERS, predictions
 from torchsparcs.ranks import is_first_here, started
-from torchsparcs.result import Candidate, SearchResult, load_result
-from torchsparcs.saving import save
+from torchsparcs.result import load_result
 from torchsparcs.table_files import read_table
 from torchsparcs.target import CHOICES
 
@@ -360,30 +358,6 @@ def reproduce(
     print_experiment_files(console, folder)
     if quiet:
         typer.echo(folder)
-
-
-# --- what is written ---
-
-# The ending of the file, what writes it, and what to say about it.
-FORMATS: dict[str, tuple[str, Callable[[SearchResult, Candidate, Path], None], str]] = {
-    "onnx": (
-        ".onnx",
-        lambda result, candidate, path: to_onnx(result.deployed(candidate), path),
-        "It takes the columns in their own units; their names are in its metadata.",
-    ),
-    "safetensors": (
-        ".safetensors",
-        lambda result, candidate, path: save(candidate.network, path),
-        "It takes standardised columns: the preprocessing is in {settings}. "
-        "torchsparcs.load reads it.",
-    ),
-    "torch": (
-        ".pt2",
-        lambda result, candidate, path: to_torch_export(result.deployed(candidate), path),
-        "It takes the columns in their own units and needs PyTorch alone: "
-        "torch.export.load({path!r}).module()",
-    ),
-}
 
 
 # --- what went wrong ---

@@ -7,6 +7,7 @@ left, in closed form, so duplicates and linear combinations cost nothing to remo
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -54,6 +55,17 @@ class RefineConfig:
     def __post_init__(self) -> None:
         check_counts(self, "rows", "epochs", "batch_size")
         check_amounts(self, "tolerance", "slack", "lr")
+
+    def tuning(self, task: str | LossFunction, **options: Any) -> TrainConfig:
+        """How a network is fine-tuned."""
+        return TrainConfig(
+            task=task,
+            epochs=self.epochs,
+            lr=self.lr,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            **options,
+        )
 
 
 def refine(
@@ -121,13 +133,7 @@ class _Refining:
     def fine_tuned(self, direct: DirectSpace) -> DirectSpace:
         """After a few epochs of gradient descent, or as it was where that did not help."""
         compact, config = self.compact(direct), self.config
-        training = TrainConfig(
-            task=self.task,
-            epochs=config.epochs,
-            lr=config.lr,
-            batch_size=config.batch_size,
-            seed=config.seed,
-        )
+        training = config.tuning(self.task)
         try:
             train(compact, self.data, training, progress=False)
         except NonFiniteLossError:
