@@ -1,44 +1,48 @@
 """A spectral CNN searched from scratch on CIFAR-10, beside plain CNNs of several widths.
 
 No augmentation. One spectral network is trained, extracted and cut rung by rung; every rung is a
-point of its front. The plain networks have the same strides and a width each; they are trained for
-as many epochs as the cut network of their size has seen, with or without batch normalisation (which
-folds away). Recipes are chosen on held-out training images, for a middling plain width and for the
-spectral network as trained; test images decide nothing.
+point of its front. The plain networks have the same strides and a width each, with and without
+batch normalisation (which folds away); they are trained for as many epochs as the search takes to
+come down to their size. Recipes are chosen on held-out training images, for a middling plain width
+and for the spectral network as trained; learning rates were looked at before, on the same images.
+Test images decide nothing.
 
-    python benchmarks/cnn_front.py --data cifar10.npz --device cuda
+    python benchmarks/cnn_front.py --data cifar10.npz --device cuda --workers 5
 """
 
 import argparse
+import math
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import lru_cache
 from itertools import pairwise, product
+from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from recording import RESULTS, record
 from torch import Tensor, nn
 
 from torchsparcs import SpectralCNN, TrainConfig, evaluate, extract, train
-from torchsparcs.chain_refinement import rungs
+from torchsparcs.chain_refinement import SHRINK, rungs
 from torchsparcs.images import load_images
 
 OFFERED = (48, 96, 96, 192, 192)  # channels of the spectral network
-WIDTHS = (8, 12, 16, 24, 32)  # of the first layer of the plain ones
+WIDTHS = (8, 16, 24, 32)  # of the first layer of the plain ones
 GROWTH = (1, 2, 2, 4, 4)  # of the layers after it
-SMALLEST = 15_000  # parameters at which the cutting ends
+SMALLEST = 17_000  # parameters at which the cutting ends
 BATCH = 256
 AT_ONCE = 1000  # images that are judged together
 HELD_OUT = 5000
 
-PLAIN = [  # recipes to choose from
-    {"lr": lr, "weight_decay": decay} for lr, decay in product((1e-3, 3e-3), (0.05, 0.5))
-]
+PLAIN = [{"lr": 3e-3, "weight_decay": decay} for decay in (0.05, 0.5, 1.0)]  # to choose from
 SPECTRAL = [
-    {"lr": 2e-3, "eigenvalue_lr_scale": 10.0, "transfer_weight_decay": decay, "penalty_weight": rho}
-    for decay, rho in product((0.3, 1.0), (1e-5, 1e-4))
+    {"lr": 2e-3, "eigenvalue_lr_scale": scale, "transfer_weight_decay": 1.0, "penalty_weight": rho}
+    for scale, rho in ((30.0, 1e-4), (10.0, 1e-5))
 ]
-TUNING = {"lr": 1e-3, "weight_decay": 0.05, "schedule": "warm_cosine"}
+TUNING = {"lr": 1e-3, "weight_decay": 0.5, "schedule": "warm_cosine"}
 
 Pair = tuple[Tensor, Tensor]
 
@@ -100,23 +104,18 @@ class Contest:
         torch.manual_seed(seed)
         return SpectralCNN([self.colours, *self.options.offered, self.classes])
 
-    def plain_choices(self) -> Iterator[dict]:
-        """A middling width with each recipe, judged on held-out images."""
+    def plain_choice(self, normalised: bool, recipe: dict) -> Iterator[dict]:
+        """A middling width, judged on held-out images."""
         width = self.options.widths[len(self.options.widths) // 2]
-        for normalised, recipe in product((False, True), PLAIN):
-            network = self.plain(width, 0, normalised=normalised)
-            trained(network, self.training, self.options.choosing, 0, **recipe)
-            score = accuracy(network, self.held)
-            yield {"normalised": normalised, "recipe": recipe, "held_out": score}
+        network = self.plain(width, 0, normalised=normalised)
+        trained(network, self.training, self.options.choosing, 0, **recipe)
+        score = accuracy(network, self.held)
+        yield {"normalised": normalised, "recipe": recipe, "held_out": score}
 
-    def spectral_choices(self) -> Iterator[dict]:
-        for recipe in SPECTRAL:
-            network = trained(self.spectral(0), self.training, self.options.choosing, 0, **recipe)
-            yield {
-                "recipe": recipe,
-                "held_out": accuracy(network, self.held),
-                "recruited": network.recruited,
-            }
+    def spectral_choice(self, recipe: dict) -> Iterator[dict]:
+        network = trained(self.spectral(0), self.training, self.options.choosing, 0, **recipe)
+        score = accuracy(network, self.held)
+        yield {"recipe": recipe, "held_out": score, "recruited": network.recruited}
 
     def spectral_front(self, seed: int, recipe: dict) -> Iterator[dict]:
         """Every rung, and how many epochs it has seen."""
@@ -134,33 +133,40 @@ class Contest:
             yield {
                 "seed": seed,
                 "parameters": rung.parameters,
+                "macs": rung.network.macs(self.held[0][:1]),
                 "held_out": rung.score,
                 "test": accuracy(rung.network, self.test),
                 "epochs": epochs + place * self.options.tuning,
-                "architecture": repr(rung.network),
+                "architecture": rung.network.architecture,
                 "recruited": network.recruited,
                 "seconds": time.perf_counter() - start,
             }
-            if rung.parameters < SMALLEST:
+            if rung.parameters < self.options.smallest:
                 return
 
-    def plain_points(self, seed: int, choice: dict, front: list[dict]) -> Iterator[dict]:
-        """Each width, for as many epochs as the cut network of its size has seen."""
-        for width in self.options.widths:
-            network = self.plain(width, seed, normalised=choice["normalised"])
-            size = folded_count(network)
-            epochs = next(
-                (p["epochs"] for p in front if p["parameters"] <= size), front[-1]["epochs"]
-            )
-            trained(network, self.training, epochs, seed, **choice["recipe"])
-            yield {
-                "seed": seed,
-                "width": width,
-                "parameters": size,
-                "held_out": accuracy(network, self.held),
-                "test": accuracy(network, self.test),
-                "epochs": epochs,
-            }
+    def plain_point(self, width: int, seed: int, choice: dict) -> Iterator[dict]:
+        network = self.plain(width, seed, normalised=choice["normalised"])
+        size = folded_count(network)
+        steps = math.ceil(math.log(size / self.whole_size()) / math.log(SHRINK))
+        epochs = self.options.epochs + max(0, steps) * self.options.tuning
+        trained(network, self.training, epochs, seed, **choice["recipe"])
+        yield {
+            "seed": seed,
+            "width": width,
+            "normalised": choice["normalised"],
+            "parameters": size,
+            "macs": plain_macs(network, self.held[0][:1]),
+            "held_out": accuracy(network, self.held),
+            "test": accuracy(network, self.test),
+            "epochs": epochs,
+        }
+
+    def whole_size(self) -> int:
+        """Parameters of the spectral network extracted with every channel recruited."""
+        network = self.spectral(0)
+        for values in network.hidden_eigenvalues:
+            nn.init.normal_(values)
+        return extract(network).parameter_count
 
     def cost(self, network: nn.Module) -> dict:
         """Seconds of an epoch after the first; on a GPU also the peak of memory, not captured."""
@@ -189,48 +195,108 @@ def peak_of_a_step(network: nn.Module, data: Pair) -> int:
     return torch.cuda.max_memory_allocated() - before
 
 
+def plain_macs(network: nn.Module, example: Tensor) -> int:
+    """Multiply-adds for one image; normalisation is folded away."""
+    found: list[int] = []
+
+    def count(part: nn.Module, _: object, output: Tensor) -> None:
+        found.append(part.weight.numel() * output.numel() // part.weight.shape[0])
+
+    hooks = [
+        part.register_forward_hook(count)
+        for part in network.modules()
+        if isinstance(part, (nn.Conv2d, nn.Linear))
+    ]
+    with torch.no_grad():
+        network.eval()(example)
+    for hook in hooks:
+        hook.remove()
+    return sum(found)
+
+
+class Job(NamedTuple):
+    """A method of the contest and its arguments; its rows go to ``name`` of the record."""
+
+    name: str
+    method: str
+    arguments: tuple
+
+
+@lru_cache
+def contest_of(options: tuple) -> Contest:
+    """The contest, made once in each process."""
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark = True
+    return Contest(argparse.Namespace(**dict(options)))
+
+
+def rows_of(job: Job, options: tuple) -> list[dict]:
+    rows = []
+    for row in getattr(contest_of(options), job.method)(*job.arguments):
+        print(job.name, row, flush=True)
+        rows.append(row)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--epochs", type=int, default=30, help="of the spectral network")
-    parser.add_argument("--tuning", type=int, default=5, help="epochs on each rung")
-    parser.add_argument("--choosing", type=int, default=12, help="epochs of a choice")
+    parser.add_argument("--tuning", type=int, default=8, help="epochs on each rung")
+    parser.add_argument("--choosing", type=int, default=20, help="epochs of a choice")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=1, help="processes that share the device")
     parser.add_argument("--rows", type=int, help="of the training images, for a quick look")
     parser.add_argument("--offered", type=int, nargs="+", default=OFFERED)
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
+    parser.add_argument("--smallest", type=int, default=SMALLEST)
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.benchmark = True
-    contest = Contest(options)
+    shared = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in vars(options).items())
     results: dict = {name: [] for name in ("plain_choices", "spectral_choices", "front", "plain")}
-    results["epochs"] = options.epochs
-
-    def keep(name: str, rows: Iterator[dict]) -> list[dict]:
-        """All of them, recorded one by one."""
-        for row in rows:
-            print(name, row, flush=True)
-            results[name].append(row)
-            record("cnn_front", options.device, results, options.out)
-        return results[name]
-
-    choice = max(keep("plain_choices", contest.plain_choices()), key=lambda one: one["held_out"])
-    recipe = max(keep("spectral_choices", contest.spectral_choices()), key=lambda o: o["held_out"])
-    widest = tuple(options.offered)
-    colours = contest.colours
-    results["cost"] = {
-        "plain": contest.cost(plain_cnn((colours, *widest), contest.classes, normalised=False)),
+    results["settings"] = {name: getattr(options, name) for name in ("epochs", "tuning", "seeds")}
+    contest = contest_of(shared)
+    widest = (contest.colours, *options.offered)
+    results["cost"] = {  # measured before anybody else uses the device
+        "plain": contest.cost(plain_cnn(widest, contest.classes, normalised=False)),
+        "plain, normalised": contest.cost(plain_cnn(widest, contest.classes, normalised=True)),
         "spectral": contest.cost(contest.spectral(0)),
     }
-    for seed in range(options.seeds):
-        front = [
-            one
-            for one in keep("front", contest.spectral_front(seed, recipe["recipe"]))
-            if one["seed"] == seed
+    print(results["cost"], flush=True)
+
+    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
+
+        def keep(jobs: list[Job]) -> None:
+            """All their rows, recorded as the jobs are done."""
+            begun = {pool.submit(rows_of, job, shared): job for job in jobs}
+            for done in as_completed(begun):
+                results[begun[done].name] += done.result()
+                record("cnn_front", options.device, results, options.out)
+
+        keep(
+            [Job("spectral_choices", "spectral_choice", (recipe,)) for recipe in SPECTRAL]
+            + [
+                Job("plain_choices", "plain_choice", (normalised, recipe))
+                for normalised, recipe in product((False, True), PLAIN)
+            ]
+        )
+        recipe = max(results["spectral_choices"], key=lambda one: one["held_out"])["recipe"]
+        choices = [
+            max(
+                (one for one in results["plain_choices"] if one["normalised"] == normalised),
+                key=lambda one: one["held_out"],
+            )
+            for normalised in (False, True)
         ]
-        keep("plain", contest.plain_points(seed, choice, front))
+        seeds = range(options.seeds)
+        keep(
+            [Job("front", "spectral_front", (seed, recipe)) for seed in seeds]
+            + [
+                Job("plain", "plain_point", (width, seed, choice))
+                for seed, choice, width in product(seeds, choices, options.widths)
+            ]
+        )
 
 
 if __name__ == "__main__":

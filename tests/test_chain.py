@@ -25,7 +25,7 @@ from torchsparcs import (
     train,
 )
 from torchsparcs.chain_cutting import (
-    cut_to,
+    cuts_to,
     in_principal_axes,
     merged_and_trimmed,
     with_a_layer_less,
@@ -259,8 +259,11 @@ class TestCNN:
     def test_bad_input(self):
         with pytest.raises(ValueError, match="at least one convolution"):
             SpectralCNN([3, 10])
-        with pytest.raises(ValueError, match="2 strides"):
-            SpectralCNN([3, 8, 8, 10], strides=[1])
+        for strides in ([1], [1, 0], [1, 1.5]):
+            with pytest.raises(ValueError, match="2 strides"):
+                SpectralCNN([3, 8, 8, 10], strides=strides)
+        with pytest.raises(ValueError, match=r"odd kernel_size\. Got 4"):
+            SpectralCNN([3, 8, 10], kernel_size=4)
 
     def test_depth_keeps_signals_and_gradients(self):
         torch.manual_seed(0)
@@ -288,6 +291,16 @@ class TestExtraction:
         assert compact.active == (0, 0, 0, 0)
         assert compact.channels == (3, 8, 16, 10, 10)  # no more than are ever read
         assert repr(compact).startswith("CompactChain(3 → 0 + 8 → 0 + 16 → 0 + 10 → 10: ")
+
+    def test_a_constant(self):
+        chain = SpectralCNN([3, 8, 16, 10])
+        nn.init.zeros_(chain.output_eigenvalues)
+        assert not extract(chain)(torch.randn(2, 3, 6, 6)).any()
+
+    @pytest.mark.parametrize("active", [[2], [5, 0], [-1, 0], [1.0, 0]])
+    def test_no_more_channels_are_active_than_there_are(self, active):
+        with pytest.raises(ValueError, match=r"active channels of each layer, at most \[4, 2\]"):
+            CompactChain([conv(3, 4), conv(4, 2)], active)
 
     def test_inside_a_model(self):
         model = nn.Sequential(SpectralCNN([1, 4, 3]), nn.LogSoftmax(dim=1)).eval()
@@ -397,7 +410,8 @@ class TestCutting:
         compact = extract(network)
         for share in (0.7, 0.3, 0.1):
             size = int(share * compact.parameter_count)
-            assert cut_to(compact, data, F.cross_entropy, size).parameter_count <= size
+            cuts = cuts_to(compact, data, F.cross_entropy, size)
+            assert all(cut.parameter_count <= size for cut in cuts)
 
     def test_extract_with_data_keeps_the_score(self, trained):
         network, data, validation = trained

@@ -27,8 +27,8 @@ from torchsparcs.experiments.measuring import kept_bytes
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork
 from torchsparcs.experiments.vision import ConvMembers, MemberDropout, linear_head
 from torchsparcs.experiments.work import Work, plain
-from torchsparcs.experiments.writing import markdown_table
 from torchsparcs.report import prints
+from torchsparcs.report.document import markdown_table
 
 TINY = {
     "transition": transition.Setting(

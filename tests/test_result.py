@@ -26,8 +26,8 @@ from torchsparcs import (
     to_onnx,
 )
 from torchsparcs.deployment import DeployedNetwork
+from torchsparcs.front import on_the_front
 from torchsparcs.preprocessing import Inputs, Preprocessing, Target
-from torchsparcs.result import on_the_front
 
 DRAW = np.random.default_rng(0)
 NUMBERS = 50 + 10 * DRAW.normal(size=(120, 3))

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import time
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -14,8 +15,19 @@ from hypothesis import strategies as st
 from networks import randomised
 from safetensors.torch import save as safetensors_bytes
 from torch import nn
+from torch.nn.utils import prune
 
-from torchsparcs import CompactNetwork, SpectralNetwork, extract, load, save
+from torchsparcs import (
+    CompactChain,
+    CompactNetwork,
+    Pooled,
+    SpectralChain,
+    SpectralCNN,
+    SpectralNetwork,
+    extract,
+    load,
+    save,
+)
 from torchsparcs.activations import ACTIVATIONS
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
@@ -40,6 +52,50 @@ def compact(widths=(3, 6, 4, 2), **options) -> CompactNetwork:
     return extract(randomised(SpectralNetwork(list(widths), **options), 0, dead=0.3))
 
 
+def stirred(chain: SpectralChain) -> SpectralChain:
+    """With random numbers everywhere, and some silent channels."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in chain.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+        for values in chain.hidden_eigenvalues:
+            values[::2] = 0
+    return chain
+
+
+def cnn(**options) -> SpectralCNN:
+    return stirred(SpectralCNN([2, 3, 4, 2], kernel_size=5, strides=[2, 1], **options))
+
+
+def maps() -> dict[str, tuple[list[nn.Module], torch.Tensor]]:
+    """Of every kind that a file can describe, and inputs for them."""
+    conv = nn.Conv2d(4, 6, 3, stride=2, dilation=2, groups=2, padding="valid", bias=False)
+    images = [nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular", bias=False), conv]
+    up = [nn.ConvTranspose2d(6, 4, 3, stride=2, output_padding=1, bias=False), Pooled(4, 3)]
+    cubes = [nn.Conv3d(2, 3, 2, bias=False), nn.ConvTranspose3d(3, 2, 2, bias=False)]
+    series = [nn.Conv1d(2, 3, 3, padding="same", bias=False), Pooled(3, 4, 1), matrix(4, 2)]
+    words = [nn.Embedding(9, 4, padding_idx=0), matrix(4, 3), matrix(3, 2)]
+    draw = torch.Generator().manual_seed(0)
+    return {
+        "images": (images + up, torch.randn(2, 3, 9, 9, generator=draw)),
+        "cubes": (cubes, torch.randn(2, 2, 3, 4, 3, generator=draw)),
+        "series": (series, torch.randn(2, 2, 7, generator=draw)),
+        "words": (words, torch.randint(9, (2, 5), generator=draw)),
+    }
+
+
+def matrix(n_in: int, n_out: int) -> nn.Linear:
+    return nn.Linear(n_in, n_out, bias=False)
+
+
+def chain(name: str = "images", **options) -> SpectralChain:
+    return stirred(SpectralChain(maps()[name][0], **options))
+
+
+def compact_chain(name: str = "images", **options) -> CompactChain:
+    return extract(chain(name, **options))
+
+
 def written(network, path: Path) -> bytes:
     save(network, path)
     return path.read_bytes()
@@ -53,6 +109,13 @@ def header_of(network, folder: Path) -> dict:
     content = written(network, folder / "whole")
     tensors = json.loads(content[8 : header_length(content)])
     return json.loads(tensors["__metadata__"]["torchsparcs"])
+
+
+@cache
+def described(name: str, folder: Path) -> tuple[nn.Module, str]:
+    """A chain and its header."""
+    network = {"cnn": cnn, "compact": compact_chain}.get(name, lambda: chain(name))()
+    return network, json.dumps(header_of(network, folder))
 
 
 def forged(network, path: Path, header, tensors=None) -> Path:
@@ -154,7 +217,74 @@ class TestRoundTrip:
         assert torch.equal(load(path)(X), spectral()(X))
 
 
+class TestRoundTripOfChains:
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("bias", [True, False])
+    @pytest.mark.parametrize("name", maps())
+    def test_of_every_map(self, tmp_path, name, bias, dtype):
+        network, x = chain(name, bias=bias, activation="gelu").to(dtype), maps()[name][1]
+        x = x.to(dtype) if x.is_floating_point() else x
+        found = [network] if name == "words" else [network, extract(network)]
+        for one in found:
+            save(one, tmp_path / "network")
+            loaded = load(tmp_path / "network")
+            assert type(loaded) is type(one)
+            assert repr(loaded) == repr(one)
+            assert torch.equal(loaded(x), one(x))
+            assert {p.dtype for p in loaded.parameters()} == {dtype}
+            assert all(p.is_leaf and p.requires_grad for p in loaded.parameters())
+            layers = ("maps", "layers")[isinstance(one, CompactChain)]
+            assert repr(getattr(loaded, layers)) == repr(getattr(one, layers))
+
+    def test_of_a_cnn(self, tmp_path):
+        network, x = cnn(activation="tanh", bias=False), torch.randn(2, 2, 9, 9)
+        save(network, tmp_path / "network")
+        loaded = load(tmp_path / "network")
+        assert type(loaded) is SpectralCNN
+        assert repr(loaded.maps) == repr(network.maps)
+        assert loaded.biases is None
+        assert torch.equal(loaded(x), network(x))
+        assert torch.equal(extract(loaded)(x), extract(network)(x))
+
+    def test_of_a_constant(self, tmp_path):
+        network = SpectralCNN([2, 3, 4, 2])
+        nn.init.zeros_(network.output_eigenvalues)
+        save(extract(network), tmp_path / "network")
+        assert not load(tmp_path / "network")(torch.randn(2, 2, 9, 9)).any()
+
+
+class Strange(nn.Linear):
+    """A stranger's map, though of a known kind."""
+
+
+def shared() -> SpectralChain:
+    again = matrix(3, 3)
+    return SpectralChain([again, matrix(3, 3), again])
+
+
+def reparametrised() -> SpectralChain:
+    network = SpectralChain([matrix(3, 3), matrix(3, 2)])
+    prune.l1_unstructured(network.maps[1], "weight", amount=1)
+    return network
+
+
 class TestSaving:
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: SpectralChain([matrix(3, 4), Strange(4, 2, bias=False)]), "Got a Strange"),
+            (lambda: CompactChain([Strange(3, 2)], [0]), "among Conv1d, .*, Embedding. Got a Str"),
+            (lambda: SpectralChain([nn.EmbeddingBag(4, 3), matrix(3, 2)]), "Got a EmbeddingBag"),
+            (shared, "numbers of their own. Got shared ones"),
+            (reparametrised, "Linear that makes its weight from weight_orig, weight_mask"),
+            (lambda: cnn(activation=torch.relu), "activation given by its name.*Got relu"),
+        ],
+    )
+    def test_what_is_no_data_is_refused(self, tmp_path, make, message):
+        with pytest.raises(ValueError, match=rf"{message}.*\. Write its state_dict\(\) instead"):
+            save(make(), tmp_path / "network")
+        assert not list(tmp_path.iterdir())
+
     @pytest.mark.parametrize(
         "make",
         [
@@ -173,7 +303,7 @@ class TestSaving:
         assert not list(tmp_path.iterdir())
 
     def test_other_modules_are_refused(self, tmp_path):
-        message = r"among SpectralNetwork, CompactNetwork\. Got Linear"
+        message = r"among SpectralNetwork, .*, CompactChain\. Got Linear"
         with pytest.raises(ValueError, match=message):
             save(nn.Linear(3, 2), tmp_path / "network")
 
@@ -263,6 +393,22 @@ class TestBadFiles:
             return
         assert is_alike(loaded, make())
 
+    @settings(max_examples=40, deadline=None)
+    @given(data=st.data())
+    def test_any_value_of_a_chain_changed(self, tmp_path_factory, data):
+        folder = tmp_path_factory.getbasetemp()
+        network, text = described(data.draw(st.sampled_from(["cnn", "compact", *maps()])), folder)
+        header = json.loads(text)
+        options = header["options"]
+        layers = options.get("maps") or options.get("layers") or []
+        part = data.draw(st.sampled_from([header, options, *layers]))
+        part[data.draw(st.sampled_from([*part]))] = data.draw(JSON)
+        try:
+            loaded = load(forged(network, folder / "forged", header))
+        except ValueError:
+            return
+        assert is_alike(loaded, network)
+
     def test_foreign_safetensors(self, tmp_path):
         path = tmp_path / "foreign"
         path.write_bytes(safetensors_bytes({"weight": torch.zeros(2, 2)}))
@@ -338,6 +484,23 @@ class TestBadFiles:
             (compact, {"maximal": [1, 2, 3]}, ""),
             (compact, {"maximal": [[3, 2], "many", "more"]}, ""),
             (compact, {"kind": "SpectralNetwork"}, "bias"),
+            (cnn, {"channels": [2, 3, 5, 2]}, "size mismatch"),
+            (cnn, {"channels": [1] * 10**6}, "more layers than tensors"),
+            (cnn, {"kernel_size": 3}, "size mismatch"),
+            (cnn, {"kernel_size": 4}, "an odd kernel_size"),
+            (cnn, {"strides": [1]}, "2 strides"),
+            (cnn, {"strides": [0, 1]}, "2 strides"),
+            (cnn, {"kind": "SpectralChain"}, "maps"),
+            (chain, {"kind": "CompactChain"}, "layers"),
+            (chain, {"maps": []}, "more tensors than layers"),
+            (chain, {"maps": [{}] * 10**5}, "more layers than tensors"),
+            (chain, {"maps": [{"kind": "Sequential"}] * 4}, "a layer is a 'Sequential'"),
+            (chain, {"maps": ["Conv2d"] * 4}, ""),
+            (chain, {"bias": False}, "Unexpected key"),
+            (compact_chain, {"active": [0, 0, 0]}, "active channels of each layer"),
+            (compact_chain, {"active": [10**9, 0, 0, 0]}, "active channels of each layer"),
+            (compact_chain, {"active": [1.0, 0, 0, 0]}, "active channels of each layer"),
+            (compact_chain, {"kind": "CompactNetwork"}, "widths"),
         ],
     )
     def test_a_header_that_does_not_fit_its_tensors(self, tmp_path, make, changes, message):
@@ -346,6 +509,43 @@ class TestBadFiles:
         with pytest.raises(ValueError, match=rf"(?s)header of .*odd does not fit.*{message}"):
             load(path)
         assert time.perf_counter() - started < 2
+
+    @pytest.mark.parametrize(
+        ("layer", "changes", "message"),
+        [
+            (0, {"kind": "Conv1d"}, r"kernel_size of a Conv1d is \[3, 3\]"),
+            (0, {"kernel_size": [3, 3, 3]}, "kernel_size of a Conv2d is"),
+            (0, {"kernel_size": [5, 5]}, "size mismatch"),
+            (0, {"kernel_size": [10**6, 10**6]}, "size mismatch"),
+            (0, {"stride": [0, 1]}, r"stride of a Conv2d is \[0, 1\]"),
+            (0, {"stride": [1.5, 1]}, "stride of a Conv2d is"),
+            (0, {"stride": 1}, "stride of a Conv2d is 1"),
+            (0, {"padding": "all"}, "padding of a Conv2d is 'all'"),
+            (0, {"padding": [-1, 0]}, "padding of a Conv2d is"),
+            (0, {"padding_mode": "odd"}, "padding_mode"),
+            (0, {"in_channels": 10**30}, "in_channels of a Conv2d is"),
+            (0, {"in_channels": True}, "in_channels of a Conv2d is True"),
+            (0, {"out_channels": 5}, "map 1 to take what map 0 gives"),
+            (0, {"bias": True}, "without a bias"),
+            (1, {"groups": 4}, "divisible by groups"),
+            (1, {"groups": 1}, "size mismatch"),
+            (2, {"output_padding": [1, 1, 1]}, "output_padding of a ConvTranspose2d is"),
+            (3, {"positions": 10**9}, "positions of a Pooled is"),
+            (3, {"positions": 1}, "map 3 to take what map 2 gives"),
+        ],
+    )
+    def test_layers_that_do_not_fit_their_tensors(self, tmp_path, layer, changes, message):
+        header = header_of(chain(), tmp_path)
+        header["options"]["maps"][layer] |= changes
+        path = forged(chain(), tmp_path / "odd", header)
+        with pytest.raises(ValueError, match=rf"(?s)header of .*odd does not fit.*{message}"):
+            load(path)
+
+    def test_a_row_of_an_embedding_that_is_not_there(self, tmp_path):
+        header = header_of(chain("words"), tmp_path)
+        header["options"]["maps"][0]["padding_idx"] = 9
+        with pytest.raises(ValueError, match=r"(?s)does not fit.*Padding_idx"):
+            load(forged(chain("words"), tmp_path / "odd", header))
 
     def test_many_layers_are_refused_quickly(self, tmp_path):
         """As many tensors as layers, all of them empty."""

@@ -1,6 +1,7 @@
 """From a table to an honest front: what is simple stays small, nothing judges what it has seen."""
 
 import dataclasses
+import math
 import sys
 from itertools import pairwise
 
@@ -14,9 +15,9 @@ from torchsparcs.crew import Crew
 from torchsparcs.direct import DirectSpace
 from torchsparcs.evidence import Judgement
 from torchsparcs.folds import FOLDS
+from torchsparcs.front import ROUNDING
 from torchsparcs.ladder import Rung
-from torchsparcs.result import ROUNDING
-from torchsparcs.search import _Search, is_worth_going_on
+from torchsparcs.search import _Search, is_worth_going_on, landing
 from torchsparcs.ways import WAYS
 
 QUICK = SearchConfig(epochs=1, path=2, ways=("asleep",), shrink=0.5, lr=0.03)
@@ -46,6 +47,7 @@ def xor() -> SearchResult:
 def everything(monkeypatch):
     """Every candidate is kept, whatever its score."""
     monkeypatch.setattr(sys.modules["torchsparcs.search"], "on_the_front", lambda found, *_: found)
+    monkeypatch.setattr(sys.modules["torchsparcs.search"], "LANDINGS", 0)  # judges say where
 
 
 def numbers(result: SearchResult) -> list:
@@ -309,7 +311,7 @@ def rung(columns: int, score: float, own: float = 1.0) -> Rung:
     """A linear network that reads some of ten columns and a bias."""
     weights = (torch.arange(10) < columns).double()[None]
     direct = DirectSpace(weights, weights.new_ones(1), torch.empty(0, dtype=torch.long), "relu")
-    return Rung(0, 1, Judgement(0.0, score, 0.02, None, own), direct)
+    return Rung(0, 1, Judgement(0.0, score, 0.02, None, own), [direct])
 
 
 @pytest.mark.parametrize(
@@ -323,6 +325,15 @@ def rung(columns: int, score: float, own: float = 1.0) -> Rung:
 )
 def test_cutting_goes_on_while_nothing_is_lost(smallest, expected):
     assert is_worth_going_on([rung(9, 0.9), rung(5, 0.7), smallest], 3) is expected
+
+
+def test_it_lands_between_the_smallest_good_network_and_the_next_size_below():
+    rungs = [rung(9, 0.9), rung(7, 0.91), rung(5, 0.895), rung(3, 0.7), rung(4, 0.95, own=0.5)]
+    above, below = landing(rungs, None, 0.6)
+    assert (above, below) == (rungs[2], 5)  # four columns and a bias were tried, and not borne out
+    assert landing(rungs[:3], None, 0.6) == (rungs[2], 0.6 * 6)
+    assert landing(rungs, 5, 0.6)[0] is rungs[3]  # nothing larger is wanted
+    assert landing([rung(2, math.nan)], None, 0.6)[0] is None
 
 
 def test_a_search_goes_on_below_a_tenth_of_the_columns():

@@ -1,7 +1,7 @@
 """OTO (only_train_once): one training that prunes on its way, by the HESSO optimizer.
 
 As released the package imports with no current torch, and its optimizer asks for a GPU whatever the
-model is on. Three shims below, in this process only, let it run; see `shimmed`.
+model is on. Four shims below, in this process only, let it run; see `shimmed`.
 
 A network of one and one of two hidden layers of 64 (128 and 64 for MNIST) is given to `OTO`,
 trained with `oto.hesso` (its AdamW, cosine schedule), and cut by `oto.construct_subnet`, once for
@@ -12,6 +12,7 @@ held-out rows; each sparsity is then trained without them, for the score it expe
 rows.
 """
 
+import importlib
 import io
 import sys
 import tempfile
@@ -27,8 +28,9 @@ from tuning import steps_for
 SPARSITIES = (0.3, 0.5, 0.7, 0.85, 0.95)
 LEARNING_RATES, LEARNING_RATES_MNIST = (1e-2, 3e-2), (3e-3, 1e-2)
 SHIMS = (
-    "runs with three shims: torch.onnx._globals and torch.onnx._optimize_graph put back where "
-    "the package looks for them; on a CPU, Tensor.cuda() made to do nothing"
+    "runs with four shims: torch.onnx._globals and torch.onnx._optimize_graph put back where the "
+    "package looks for them; the module imp, which Python 3.12 no longer has; on a CPU, "
+    "Tensor.cuda() made to do nothing"
 )
 
 
@@ -37,6 +39,7 @@ def shimmed(device: str) -> type:
     from torch.onnx._internal.torchscript_exporter import _globals, utils
 
     sys.modules.setdefault("torch.onnx._globals", _globals)
+    sys.modules.setdefault("imp", importlib)  # only its reload() was of use
     torch.onnx._optimize_graph = utils._optimize_graph
     if device == "cpu":
         torch.Tensor.cuda = lambda tensor, *_, **__: tensor

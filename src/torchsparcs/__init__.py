@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from torchsparcs.chain import SpectralChain, SpectralCNN
+from torchsparcs.chain_search import ChainCandidate, ChainResult
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.compact_chain import CompactChain
 from torchsparcs.config import TrainConfig
@@ -10,7 +11,7 @@ from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.export import to_onnx
 from torchsparcs.extraction import extract
 from torchsparcs.history import History
-from torchsparcs.linear_maps import Pooled
+from torchsparcs.layer_kinds import Pooled
 from torchsparcs.network import SpectralLinear, SpectralNetwork
 from torchsparcs.optimization import parameter_groups
 from torchsparcs.paths import path_norm, path_strengths
@@ -33,6 +34,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Candidate",
+    "ChainCandidate",
+    "ChainResult",
     "CompactChain",
     "CompactNetwork",
     "History",

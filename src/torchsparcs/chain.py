@@ -1,15 +1,16 @@
 """Spectral networks whose transfers are any linear maps: convolutions, above all."""
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from torchsparcs.activations import resolve_activation
-from torchsparcs.linear_maps import Pooled, along, checked_maps, products
+from torchsparcs.layer_kinds import Pooled
+from torchsparcs.linear_maps import along, checked_maps, products, reset_weight_
 from torchsparcs.network import SpectralModule, checked_widths
 
 
@@ -67,9 +68,28 @@ class SpectralChain(SpectralModule):
         biases = [filled(count, 0.0) for count in self.channels[1:]]
         self.biases = nn.ParameterList(biases) if bias else None
 
+    def reset_parameters(self) -> None:
+        """Back to one linear map: kernels of K positions normal, of variance 1 / (K √(C C')).
+
+        With the geometric mean of the channels before and after, neither signals nor gradients fade
+        or grow along the composition, at any depth. Embeddings and maps of unknown kinds stay.
+        """
+        for one in self.maps:
+            reset_weight_(one)
+        for values in self.hidden_eigenvalues:
+            nn.init.zeros_(values)
+        nn.init.ones_(self.output_eigenvalues)
+        for bias in self.biases or ():
+            nn.init.zeros_(bias)
+
     @property
     def transfer_parameters(self) -> list[nn.Parameter]:
         return list(self.maps.parameters())
+
+    @property
+    def bias(self) -> bool:
+        """Whether there are constants."""
+        return self.biases is not None
 
     def forward(self, input: Tensor) -> Tensor:
         hidden, last = list(self.hidden_eigenvalues), len(self.maps) - 1
@@ -142,8 +162,11 @@ class SpectralCNN(SpectralChain):
         pairs = list(pairwise(sizes))
         if strides is None:
             strides = [1, *(2 if there > here else 1 for here, there in pairs[1:])]
-        if len(strides) != len(pairs):
+        whole = all(isinstance(stride, Integral) and stride > 0 for stride in strides)
+        if len(strides) != len(pairs) or not whole:
             raise ValueError(f"Expected {len(pairs)} strides. Got {list(strides)!r}.")
+        if not isinstance(kernel_size, Integral) or kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(f"Expected an odd kernel_size. Got {kernel_size!r}.")
         options: Any = {"bias": False, "device": device, "dtype": dtype}
         maps: list[nn.Module] = [
             nn.Conv2d(here, there, kernel_size, stride=stride, padding=kernel_size // 2, **options)
@@ -151,20 +174,5 @@ class SpectralCNN(SpectralChain):
         ]
         pooled = Pooled(sizes[-1], outputs, device=device, dtype=dtype)
         super().__init__([*maps, pooled], activation=activation, bias=bias)
+        self.kernel_size, self.strides = int(kernel_size), tuple(map(int, strides))
         self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        """Back to a linear classifier: kernels of K positions normal, of variance 1 / (K √(C C')).
-
-        With the geometric mean of the channels before and after, neither signals nor gradients fade
-        or grow along the composition, at any depth.
-        """
-        for weight in self.transfer_parameters:
-            pairs = math.sqrt(weight.shape[0] * weight.shape[1])
-            nn.init.normal_(weight, std=1 / math.sqrt(weight[0, 0].numel() * pairs))
-        for values in self.hidden_eigenvalues:
-            nn.init.zeros_(values)
-        nn.init.ones_(self.output_eigenvalues)
-        for bias in self.biases or ():
-            nn.init.zeros_(bias)

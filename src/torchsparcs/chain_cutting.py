@@ -59,12 +59,13 @@ class Reader:
         return self.moments - torch.einsum("ip,jq->ipjq", self.mean, self.mean)
 
 
-def cut_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> CompactChain:
+def cuts_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> list[CompactChain]:
     """``network`` with at most so many parameters, where its layers need one channel each.
 
     Its cheapest channels go. Linear layers are merged where that is smaller. Other layers go as
     long as the loss on ``data``, some rows it was trained on, is lower with one layer less and as
-    many parameters.
+    many parameters. That is the first; where one more layer could go, the second is without it:
+    fine-tuning will tell.
     """
     network = merged_and_trimmed(network, data, loss)
     best = with_fewer_channels(network, data, loss, parameters)
@@ -73,9 +74,14 @@ def cut_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> Co
         cut = with_fewer_channels(shorter, data, loss, parameters)
         cut_loss = evaluate(cut, data, loss).loss
         if not cut_loss <= best_loss:
-            break
+            return [best, cut]
         network, best, best_loss = shorter, cut, cut_loss
-    return best
+    return [best]
+
+
+def as_good_as(loss: float, constant: float) -> float:
+    """The loss up to which nobody would notice, with that of a constant answer in mind."""
+    return loss + TRIFLE * max(loss, TRIFLE * constant)
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -88,7 +94,7 @@ def merged_and_trimmed(network: CompactChain, data: Pair, loss: Loss) -> Compact
     its outermost positions where they hardly weigh anything.
     """
     now = evaluate(network, data, loss).loss
-    limit = now + TRIFLE * max(now, TRIFLE * constant_loss(network, data, loss))
+    limit = as_good_as(now, constant_loss(network, data, loss))
     while True:
         smaller = (network.with_stages(stages) for stages in _shortened(network.stages()))
         found = next((one for one in smaller if evaluate(one, data, loss).loss <= limit), None)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from torchsparcs.chain_cutting import cut_to
+from torchsparcs.chain_cutting import as_good_as, cuts_to
 from torchsparcs.compact_chain import CompactChain
 from torchsparcs.config import TrainConfig
 from torchsparcs.data import Data, Pair, is_pair, placed
@@ -36,20 +36,28 @@ def rungs(
 ) -> Iterator[Rung]:
     """``network``, then one with at most 0.7 of the parameters, and so on, as small as it gets.
 
-    Each is cut from the one before and fine-tuned on all of ``data`` as ``tuning`` says.
+    Each is cut from the one before and fine-tuned on all of ``data`` as ``tuning`` says. Where a
+    layer might go, both ways are fine-tuned; without it is taken unless validation notices.
     """
     x, y = data
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(tuning.seed))
     some = order[:LOOKED_AT].to(x.device)
     loss = resolve_task(tuning.task).loss
+    constant = constant_loss(network, validation, tuning.task)
+    rung = Rung(network, *evaluate(network, validation, tuning.task))
     while True:
-        judged = evaluate(network, validation, tuning.task)
-        yield Rung(network, judged.loss, judged.score)
-        size = network.parameter_count
-        network = cut_to(network, (x[some], y[some]), loss, int(SHRINK * size))
-        if network.parameter_count == size:
+        yield rung
+        size = rung.parameters
+        found = []
+        for cut in cuts_to(rung.network, (x[some], y[some]), loss, int(SHRINK * size)):
+            if cut.parameter_count < size:
+                train(cut, data, tuning, progress=False)
+                found.append(Rung(cut, *evaluate(cut, validation, tuning.task)))
+        if not found:
             return
-        train(network, data, tuning, progress=False)
+        rung, *shorter = found
+        if shorter and shorter[0].loss <= as_good_as(rung.loss, constant):
+            rung = shorter[0]
 
 
 def refine_chain(

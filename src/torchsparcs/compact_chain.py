@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from torchsparcs.activations import resolve_activation
 from torchsparcs.chain import SpectralChain
-from torchsparcs.linear_maps import channel_weights, channels_of, plain_layer
+from torchsparcs.layer_kinds import TRANSPOSED
+from torchsparcs.linear_maps import channel_weights, channels_of, fitting_channels, plain_layer
 from torchsparcs.stages import Stage, direct_stages, exactly_reduced
 
 
@@ -31,9 +32,17 @@ class CompactChain(nn.Module):
     ):
         super().__init__()
         self.layers, self.active = nn.ModuleList(layers), tuple(active)
-        channels = [channels_of(layer) for layer in layers]
+        channels = fitting_channels(layers)
+        counts = [one.count_out for one in channels]
+        if len(self.active) != len(counts) or not all(
+            type(some) is int and 0 <= some <= count
+            for some, count in zip(self.active, counts, strict=True)
+        ):
+            raise ValueError(
+                f"Expected active channels of each layer, at most {counts}. Got {list(active)!r}."
+            )
         self.axes = tuple(one.axis_out for one in channels)
-        self.channels = (channels[0].count_in, *(one.count_out for one in channels))
+        self.channels = (channels[0].count_in, *counts)
         self.activation_name, self.activation = resolve_activation(activation)
         self.has_named_activation = isinstance(activation, str)
 
@@ -104,12 +113,28 @@ class CompactChain(nn.Module):
         first, second = signal.split([active, count - active], dim=axis)
         return torch.cat([self.activation(first), second], dim=axis)
 
-    def extra_repr(self) -> str:
+    def macs(self, example: Tensor) -> int:
+        """Multiply-adds for one row like those of ``example``, (rows, ...)."""
+        with torch.no_grad():
+            given = self.signals(example[:1])
+        total = 0
+        for k, (layer, signal) in enumerate(zip(self.layers, given, strict=True)):
+            # a transposed convolution uses its kernel once for each place that it reads
+            reads = isinstance(layer, TRANSPOSED)
+            there = (given[k - 1] if k else example[:1]) if reads else signal
+            axis = channels_of(layer).axis_in if reads else self.axes[k]
+            total += channel_weights(layer).numel() * (there.numel() // there.shape[axis])
+        return total
+
+    @property
+    def architecture(self) -> str:
         """Channels layer by layer, active ones + linear ones."""
         between = zip(self.active[:-1], self.channels[1:-1], strict=True)
         parts = [f"{active} + {count - active}" for active, count in between]
-        ends = self.channels[0], *parts, self.channels[-1]
-        return f"{' → '.join(map(str, ends))}: {self.parameter_count:,} parameters"
+        return " → ".join(map(str, (self.channels[0], *parts, self.channels[-1])))
+
+    def extra_repr(self) -> str:
+        return f"{self.architecture}: {self.parameter_count:,} parameters"
 
     def __repr__(self) -> str:
         return f"CompactChain({self.extra_repr()})"

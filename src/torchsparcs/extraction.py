@@ -29,8 +29,9 @@ def extract(
     config: RefineConfig | None = None,
     progress: bool = True,
 ) -> Any:
-    """A copy of ``module`` in which every ``SpectralNetwork`` has become a ``CompactNetwork``.
+    """A copy of ``module`` in which every spectral network has become an ordinary one.
 
+    That is a ``CompactNetwork``, and a ``CompactChain`` where the transfers were convolutions.
     Without data the copy computes exactly the same. The blocks of direct space are formed first;
     then neurons without input (their constant folded into later biases), neurons without output,
     empty layers and all-zero blocks go, and neurons move to the lowest layer that their sources

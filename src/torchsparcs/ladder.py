@@ -23,12 +23,24 @@ BELOW_LINEAR = 10  # the smallest size that is planned is a linear model's divid
 
 
 class Rung(NamedTuple):
-    """One group of members at one size, after so many cuts."""
+    """One group of members at one size, after so many cuts.
+
+    Attributes:
+        directs: of every fit; the last one gives the networks.
+    """
 
     group: int
     cut: int
     judgement: Judgement
-    direct: DirectSpace  # of the fit that gives the networks
+    directs: list[DirectSpace]
+
+    @property
+    def direct(self) -> DirectSpace:
+        return self.directs[-1]
+
+    @property
+    def parameters(self) -> int:
+        return parameter_count(self.direct)
 
 
 @dataclass
@@ -61,7 +73,7 @@ class Ladder:
             directs.append(replace(like, weights=weights, bias=bias, layers=like.layers[:0]))
         linear = CompactPopulation(directs)
         (judgement,) = self.crew.first(lambda: self.evidence.judge(linear))
-        return Rung(0, 0, judgement, directs[-1])
+        return Rung(0, 0, judgement, directs)
 
     def sizes(self, shrink: float, largest: int | None) -> list[int]:
         """Numbers of parameters from the largest member downwards, well below a linear model's."""
@@ -94,6 +106,16 @@ class Ladder:
         if uncut <= 1 and groups > FEWEST_GROUPS:
             self._leave(max(rungs, key=lambda rung: rung.judgement.loss).group)
         return rungs
+
+    def between(self, above: Rung, below: float, tuning: TrainConfig) -> list[Rung]:
+        """The group of ``above`` once more, cut to a few sizes between its own and ``below``.
+
+        The ladder goes on with these alone.
+        """
+        copies = FEWEST_GROUPS + 1
+        self.directs, self.groups = above.directs * copies, [above.group] * copies
+        ratio = (below / above.parameters) ** (1 / (copies + 1))
+        return self.step(math.floor(above.parameters * ratio), ratio**copies, tuning)
 
     @property
     def _starts(self) -> range:
@@ -136,9 +158,10 @@ class Ladder:
 
     def _rungs(self, population: CompactPopulation) -> list[Rung]:
         judgements = self.crew.first(lambda: self.evidence.judge(population))
+        fits = self.evidence.fits
         return [
-            Rung(group, self.cuts, judgement, direct)
-            for group, judgement, direct in zip(self.groups, judgements, self._final, strict=True)
+            Rung(group, self.cuts, judgement, self.directs[start : start + fits])
+            for group, judgement, start in zip(self.groups, judgements, self._starts, strict=True)
         ]
 
 

@@ -7,7 +7,7 @@ counted from the end, so that any leading dimensions may be there.
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,53 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-LOOKED_UP = (nn.Embedding, nn.EmbeddingBag)
+from torchsparcs.layer_kinds import CONVOLUTIONS, LOOKED_UP, TRANSPOSED, Pooled, another
+
 SIDE = 8  # of the signals on which unknown maps are tried
 TOLERANCE = 1e-4  # of that trial, relative to the size of what comes out
-
-
-class Pooled(nn.Module):
-    """The mean over all positions, then a dense map; in a spectral network without a bias.
-
-    >>> Pooled(8, 10)(torch.zeros(2, 8, 4, 4)).shape
-    torch.Size([2, 10])
-
-    Args:
-        positions: how many axes are averaged over, 2 for images.
-
-    Shape:
-        - input (..., in_channels, positions...), output (..., out_channels)
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        positions: int = 2,
-        *,
-        bias: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ):
-        super().__init__()
-        self.in_channels, self.out_channels, self.positions = in_channels, out_channels, positions
-        self.dense = nn.Linear(in_channels, out_channels, bias, device=device, dtype=dtype)
-
-    @property
-    def channel_axis(self) -> tuple[int, int]:
-        return -1 - self.positions, -1
-
-    @property
-    def bias(self) -> Tensor | None:
-        return self.dense.bias
-
-    def pooled(self, input: Tensor) -> Tensor:
-        return input.mean(dim=tuple(range(-self.positions, 0)))
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self.dense(self.pooled(input))
 
 
 class Channels(NamedTuple):
@@ -112,6 +69,14 @@ def checked_maps(maps: Sequence[nn.Module], example: Tensor | None = None) -> li
             )
         if place and isinstance(one, LOOKED_UP):
             raise ValueError(f"Expected an {type(one).__name__} to come first. Got it at {place}.")
+    channels = fitting_channels(maps)
+    if example is not None or not all(map(_is_known, maps)):
+        _try_out(maps, _first_signal(maps[0], channels[0]) if example is None else example)
+    return channels
+
+
+def fitting_channels(maps: Iterable[nn.Module]) -> list[Channels]:
+    """The channels of each map, or a ValueError where one does not take what the last one gives."""
     channels = [channels_of(one) for one in maps]
     for place, (here, there) in enumerate(pairwise(channels)):
         if (here.count_out, here.axis_out) != (there.count_in, there.axis_in):
@@ -119,8 +84,6 @@ def checked_maps(maps: Sequence[nn.Module], example: Tensor | None = None) -> li
                 f"Expected map {place + 1} to take what map {place} gives: {here.count_out} "
                 f"channels on axis {here.axis_out}. It takes {there.count_in} on {there.axis_in}."
             )
-    if example is not None or not all(map(_is_known, maps)):
-        _try_out(maps, _first_signal(maps[0], channels[0]) if example is None else example)
     return channels
 
 
@@ -215,6 +178,20 @@ def _as_stored(map: nn.Module, weight: Tensor) -> Tensor:
     return (weight.transpose(1, 2) if isinstance(map, TRANSPOSED) else weight).flatten(0, 1)
 
 
+@torch.no_grad()
+def reset_weight_(map: nn.Module) -> None:
+    """Draw it anew: kernels of K positions normal, of variance 1 / (K √(C C')).
+
+    With the geometric mean of the channels before and after, in a group, neither signals nor
+    gradients fade or grow along the composition of many maps. Maps of unknown kinds stay.
+    """
+    own = map.dense if isinstance(map, Pooled) else map
+    if type(own) in (*CONVOLUTIONS, *TRANSPOSED, nn.Linear):
+        weight = _by_group(own)
+        _, n_out, n_in, *kernel = weight.shape
+        weight.normal_(std=1 / math.sqrt(math.prod(kernel) * math.sqrt(n_out * n_in)))
+
+
 def channel_weights(map: nn.Module) -> Tensor:
     """The weight from every channel to every channel, (out, in, positions...), zeros included."""
     own = _by_group(map.dense if isinstance(map, Pooled) else map).detach()
@@ -229,12 +206,8 @@ def plain_layer(map: nn.Module, weight: Tensor, bias: Tensor | None) -> nn.Modul
     """A module of the kind of ``map`` with these weights, (out, in, positions...), and bias."""
     n_out, n_in = weight.shape[:2]
     options: Any = {"bias": bias is not None, "device": weight.device, "dtype": weight.dtype}
-    if isinstance(map, Pooled):
-        layer: Any = Pooled(n_in, n_out, map.positions, **options)
-    elif isinstance(map, nn.Linear):
-        layer = nn.Linear(n_in, n_out, **options)
-    else:
-        layer = type(map)(n_in, n_out, **_shape_of(map), **options)
+    options |= {"groups": 1} if hasattr(map, "groups") else {}
+    layer: Any = another(map, (n_in, n_out), **options)
     owner = layer.dense if isinstance(map, Pooled) else layer
     with torch.no_grad():
         owner.weight.copy_(weight.transpose(0, 1) if isinstance(map, TRANSPOSED) else weight)
@@ -255,20 +228,13 @@ def patches(map: nn.Module, input: Tensor) -> Tensor:
     channels = input.shape[channels_of(map).axis_in]
     kernel = tuple(map.kernel_size)  # type: ignore[arg-type]
     size = math.prod(kernel)
-    reader = type(map)(channels, channels * size, groups=channels, bias=False, **_shape_of(map))
+    reader = another(map, (channels, channels * size), groups=channels, bias=False)
     one_each = torch.eye(size, dtype=input.dtype, device=input.device).view(1, size, *kernel)
     shape = (channels, size, *kernel)
     stored = one_each.expand(shape)
     weight = stored if isinstance(map, TRANSPOSED) else stored.reshape(-1, 1, *kernel)
     seen = functional_call(reader, {"weight": weight}, (input,))
     return seen.flatten(2).transpose(1, 2).reshape(-1, channels, size)
-
-
-def _shape_of(map: nn.Module) -> dict[str, Any]:
-    """What a convolution like ``map`` is made with, besides its channels."""
-    names = ["kernel_size", "stride", "padding", "dilation", "padding_mode"]
-    names += ["output_padding"] * isinstance(map, TRANSPOSED)
-    return {name: getattr(map, name) for name in names}
 
 
 # --- maps that could stand in the place of others; their weights are nobody's ---------------------
@@ -283,7 +249,7 @@ def composed(first: Any, second: Any) -> nn.Module | None:
         return second if channels_of(first).axis_in == channels_of(second).axis_in else None
     if type(first) is not type(second) or not (_is_centred(first) and _is_centred(second)):
         return None
-    return _another(
+    return _centred(
         second, stride=[a * b for a, b in zip(first.stride, second.stride, strict=True)]
     )
 
@@ -300,14 +266,14 @@ def merged(first: Any, second: Any) -> nn.Module | None:
     if first.padding_mode != second.padding_mode or {*first.dilation, *second.dilation} != {1}:
         return None
     sizes = zip(first.kernel_size, second.kernel_size, first.stride, strict=True)
-    return _another(like, kernel_size=[a + (b - 1) * stride for a, b, stride in sizes])
+    return _centred(like, kernel_size=[a + (b - 1) * stride for a, b, stride in sizes])
 
 
 def trimmed(map: Any) -> nn.Module | None:
     """A convolution with a kernel smaller by one on every side; None where there is no such."""
     if not _is_centred(map) or min(map.kernel_size) < 3:
         return None
-    return _another(map, kernel_size=[size - 2 for size in map.kernel_size])
+    return _centred(map, kernel_size=[size - 2 for size in map.kernel_size])
 
 
 def _is_centred(map: Any) -> bool:
@@ -318,9 +284,9 @@ def _is_centred(map: Any) -> bool:
     return all(size % 2 and 2 * pad == wide * (size - 1) for size, wide, pad in sides)
 
 
-def _another(map: Any, **changes: Sequence[int]) -> nn.Module:
+def _centred(map: Any, **changes: Sequence[int]) -> nn.Module:
     """A centred convolution like ``map`` but for some of its shape."""
-    shape: dict[str, Any] = {**_shape_of(map), **{k: tuple(v) for k, v in changes.items()}}
-    sides = zip(shape["kernel_size"], map.dilation, strict=True)
-    shape["padding"] = tuple(wide * (size - 1) // 2 for size, wide in sides)
-    return type(map)(map.in_channels, map.out_channels, bias=False, **shape)
+    sides = zip(changes.get("kernel_size", map.kernel_size), map.dilation, strict=True)
+    padding = tuple(wide * (size - 1) // 2 for size, wide in sides)
+    shape: Any = {name: tuple(value) for name, value in changes.items()}
+    return another(map, **shape, padding=padding, groups=1, bias=False)

@@ -9,9 +9,10 @@ import torch
 from torchsparcs.compact_population import CompactPopulation
 from torchsparcs.devices import resolve_device, threads_for
 from torchsparcs.evidence import Evidence, counted_rows
+from torchsparcs.front import on_the_front
 from torchsparcs.provenance import hardware, versions
 from torchsparcs.report.words import same
-from torchsparcs.result import Candidate, SearchResult, on_the_front
+from torchsparcs.result import Candidate, SearchResult
 from torchsparcs.training import train
 from torchsparcs.ways import WAYS, SearchConfig
 

@@ -1,9 +1,7 @@
 """What a search found: the front, the rules that pick from it, predictions."""
 
-import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,13 +14,11 @@ from torchsparcs.compact import CompactNetwork
 from torchsparcs.deployment import DeployedNetwork
 from torchsparcs.direct import DirectSpace
 from torchsparcs.evidence import Judgement
+from torchsparcs.front import Front
 from torchsparcs.history import History
 from torchsparcs.preprocessing import Preprocessing
 from torchsparcs.runs import read_run, write_run
 from torchsparcs.tasks import evaluation_mode, resolve_task
-
-LEAST_TOLERANCE = 1e-3  # of a score: nobody pays parameters for less
-ROUNDING = 1e-7  # of a score: what float32 does not resolve is no difference
 
 
 @dataclass(frozen=True)
@@ -121,7 +117,7 @@ class Attempt(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class SearchResult(Front[Candidate]):
     """The front, from the smallest network to the one with the best score.
 
     Attributes:
@@ -141,51 +137,8 @@ class SearchResult:
     settings: dict[str, Any]
     attempts: tuple[Attempt, ...] = ()
 
-    def best(self) -> Candidate:
-        """The best score."""
-        return self.front[-1]
-
-    @property
-    def tolerance(self) -> float:
-        """What :meth:`smallest` gives away by default."""
-        return max(self.best().standard_error, LEAST_TOLERANCE)
-
-    def smallest(self, tolerance: float | None = None) -> Candidate:
-        """The smallest network whose score is within ``tolerance`` of the best one's.
-
-        By default that is one standard error of the best score, and at least 0.001.
-        """
-        best = self.best()
-        allowed = self.tolerance if tolerance is None else tolerance
-        if not allowed >= 0:
-            raise ValueError(f"Expected a tolerance >= 0. Got {tolerance!r}.")
-        return next(found for found in self.front if found.score >= best.score - allowed)
-
-    def within(self, max_parameters: int) -> Candidate:
-        """The best score with at most ``max_parameters``."""
-        fitting = [found for found in self.front if found.parameters <= max_parameters]
-        if not fitting:
-            raise ValueError(
-                f"Expected a budget of at least {self.front[0].parameters} parameters, the "
-                f"smallest network of the front. Got {max_parameters}."
-            )
-        return fitting[-1]
-
-    def pick(self, rule: "str | int | Candidate" = "smallest") -> Candidate:
-        """By a rule ("best", "smallest", "linear"), or the candidate of that place on the front."""
-        if isinstance(rule, Candidate):
-            return rule
-        if rule == "linear":
-            return self.linear
-        if rule in ("best", "smallest"):
-            return getattr(self, rule)()
-        is_place = isinstance(rule, Integral) and not isinstance(rule, bool)
-        if is_place and 0 <= int(rule) < len(self.front):
-            return self.front[int(rule)]
-        raise ValueError(
-            f"Expected a pick among best, smallest, linear and 0 to {len(self.front) - 1}. "
-            f"Got {rule!r}."
-        )
+    def _rules(self) -> dict[str, Callable[[], Candidate]]:
+        return {**super()._rules(), "linear": lambda: self.linear}
 
     def outputs(self, X: Any, pick: "str | int | Candidate" = "smallest") -> Tensor:
         """What the network puts out for a table, raw, (rows, outputs)."""
@@ -245,30 +198,3 @@ class SearchResult:
 def load_result(path: str | Path) -> SearchResult:
     """The result that :meth:`SearchResult.save` wrote into the folder ``path``."""
     return SearchResult(**read_run(path, Candidate, Attempt))
-
-
-def on_the_front(
-    candidates: Iterable[Candidate], max_parameters: int | None = None
-) -> list[Candidate]:
-    """Those with a better score than all that have no more parameters, by size.
-
-    Better is more than rounding: two networks that get as many rows right, though not the same
-    ones, are equally good.
-    """
-    judged = [found for found in candidates if not math.isnan(found.score)]
-    if not judged:
-        raise ValueError("Expected validation rows whose target varies. Got one value in all.")
-    by_size = sorted(judged, key=lambda found: (found.parameters, -found.score))
-    if max_parameters is not None and by_size[0].parameters > max_parameters:
-        raise ValueError(
-            f"Expected max_parameters of at least {by_size[0].parameters}, the smallest network "
-            f"that was found. Got {max_parameters}."
-        )
-    front, best = [], -math.inf
-    for found in by_size:
-        if max_parameters is not None and found.parameters > max_parameters:
-            break
-        if found.score > best + ROUNDING:
-            front.append(found)
-            best = found.score
-    return front

@@ -61,15 +61,15 @@ def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
         "answers": [None if c.answers is None else c.answers.tolist() for c in candidates],
         "attempts": [attempt._asdict() for attempt in result.attempts],
     }
-    _write_json(folder / "front.json", found)
-    _write_text(folder / "front.csv", _as_csv(rows[:-1]))
+    write_json(folder / "front.json", found)
+    write_text(folder / "front.csv", as_csv(rows[:-1]))
     _write_history(folder, result.history)
     settings = {
         "format": FORMAT,
         "settings": result.settings,
         "preprocessing": result.preprocessing.to_json(),
     }
-    _write_json(folder / "settings.json", settings)
+    write_json(folder / "settings.json", settings)
 
 
 def read_run(
@@ -208,12 +208,14 @@ def _number_type(answers: list) -> torch.dtype:
     return torch.float64 if isinstance(answers[0][0], list) else torch.int64
 
 
-def _as_csv(rows: list[dict[str, Any]]) -> str:
+def as_csv(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({**row, "widths": " ".join(map(str, row["widths"]))})
+        writer.writerow(
+            {name: " ".join(map(str, v)) if isinstance(v, list) else v for name, v in row.items()}
+        )
     return text.getvalue()
 
 
@@ -228,7 +230,7 @@ def _write_history(folder: Path, history: History) -> None:
     }
     content = tensors_to_bytes(tensors)
     write_atomically(folder / "history.safetensors", lambda file: file.write(content))
-    _write_json(folder / "history.json", values)
+    write_json(folder / "history.json", values)
 
 
 def _read_history(folder: Path) -> History:
@@ -257,10 +259,10 @@ def _read_history(folder: Path) -> History:
     return history
 
 
-def _write_json(path: Path, content: dict[str, Any]) -> None:
+def write_json(path: Path, content: dict[str, Any]) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    _write_text(path, NUMBERS_IN_LINES.sub(lambda found: f"[{' '.join(found[1].split())}]", text))
+    write_text(path, NUMBERS_IN_LINES.sub(lambda found: f"[{' '.join(found[1].split())}]", text))
 
 
-def _write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))

@@ -8,11 +8,14 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as safetensors_bytes
-from torch import Tensor
+from torch import Tensor, nn
 
+from torchsparcs.chain import SpectralChain, SpectralCNN
 from torchsparcs.checkpoints import write_atomically
 from torchsparcs.claims import check_claim
 from torchsparcs.compact import CompactNetwork
+from torchsparcs.compact_chain import CompactChain
+from torchsparcs.layer_kinds import described_layer, description_of
 from torchsparcs.network import SpectralNetwork
 
 FORMAT = 1
@@ -23,20 +26,31 @@ WIDEST = 2**63  # what a tensor can have along an axis
 DEEPEST = 2 * 10**7  # layers times connections: that many take seconds to build
 # What comes of a header that says anything at all; to nest too deep is a RuntimeError.
 MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-# What each kind of network is built from again; the names are constructor arguments.
-KINDS: dict[str, tuple[type[SpectralNetwork | CompactNetwork], tuple[str, ...]]] = {
+# What each kind of network is built from again; the names are constructor arguments, layers first.
+KINDS: dict[
+    str,
+    tuple[type[SpectralNetwork | CompactNetwork | SpectralChain | CompactChain], tuple[str, ...]],
+] = {
     "SpectralNetwork": (
         SpectralNetwork,
         ("widths", "bias", "train_input_eigenvalues", "update"),
     ),
     "CompactNetwork": (CompactNetwork, ("widths", "connections", "reads", "biased", "maximal")),
+    "SpectralCNN": (SpectralCNN, ("channels", "kernel_size", "strides", "bias")),
+    "SpectralChain": (SpectralChain, ("maps", "bias")),
+    "CompactChain": (CompactChain, ("layers", "active")),
 }
+DESCRIBED = ("maps", "layers")  # those that are modules
+INSTEAD = "Write its state_dict() instead, and load that into a network that you build again."
 
 
-def save(network: SpectralNetwork | CompactNetwork, path: str | Path) -> None:
+def save(
+    network: SpectralNetwork | CompactNetwork | SpectralChain | CompactChain, path: str | Path
+) -> None:
     """Write ``network`` to ``path``, whole or not at all.
 
-    An activation that is not one of the named ones cannot be saved.
+    What is no data cannot be saved: an activation that is not one of the named ones, and in a chain
+    maps other than convolutions, transposed ones, Linears, ``Pooled`` and ``nn.Embedding``.
     """
     kind = type(network).__name__
     if kind not in KINDS:
@@ -44,9 +58,14 @@ def save(network: SpectralNetwork | CompactNetwork, path: str | Path) -> None:
     if not network.has_named_activation:
         raise ValueError(
             "Expected an activation given by its name: a function cannot be written to a file. "
-            f"Got {network.activation_name}."
+            f"Got {network.activation_name}. {INSTEAD}"
         )
-    options = {name: getattr(network, name) for name in KINDS[kind][1]}
+    if len([*network.parameters()]) < len([*network.named_parameters(remove_duplicate=False)]):
+        raise ValueError(f"Expected layers with numbers of their own. Got shared ones. {INSTEAD}")
+    try:
+        options = {name: _plain(getattr(network, name)) for name in KINDS[kind][1]}
+    except ValueError as error:
+        raise ValueError(f"{error} {INSTEAD}") from error
     header: dict[str, Any] = {
         "format": FORMAT,
         "kind": kind,
@@ -59,7 +78,12 @@ def save(network: SpectralNetwork | CompactNetwork, path: str | Path) -> None:
     write_atomically(Path(path), lambda file: file.write(content))
 
 
-def load(path: str | Path) -> SpectralNetwork | CompactNetwork:
+def _plain(value: Any) -> Any:
+    """Modules as what they were made with."""
+    return [*map(description_of, value)] if isinstance(value, nn.ModuleList) else value
+
+
+def load(path: str | Path) -> SpectralNetwork | CompactNetwork | SpectralChain | CompactChain:
     """The network that :func:`save` wrote to ``path``, on the CPU.
 
     A file that is truncated, corrupted, from elsewhere or from a newer version is a ValueError.
@@ -72,7 +96,11 @@ def load(path: str | Path) -> SpectralNetwork | CompactNetwork:
         if len(types) != 1 or not types <= {*TYPES}:
             raise ValueError(f"its numbers are of the types {', '.join(sorted(map(str, types)))}")
         options = {name: header["options"][name] for name in names}
-        network = network_type(**options, activation=header["activation"], device="meta")
+        if names[0] in DESCRIBED:
+            options[names[0]] = [*map(described_layer, options[names[0]])]
+        else:
+            options["device"] = "meta"
+        network = network_type(**options, activation=header["activation"])
         network.load_state_dict(tensors, strict=True, assign=True)
     except MISFITS as error:
         raise _misfit(path, error) from error
@@ -107,7 +135,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             header = _header((file.metadata() or {}).get(KEY), path)
             names = file.keys()
             try:
-                _check_counts(header["options"], len(names))
+                _check_counts(header, len(names))
             except MISFITS as error:
                 raise _misfit(path, error) from error
             tensors = {name: file.get_tensor(name) for name in names}
@@ -141,18 +169,19 @@ def _header(text: str | None, path: Path) -> dict[str, Any]:
     return header
 
 
-def _check_counts(options: dict[str, Any], tensors: int) -> None:
+def _check_counts(header: dict[str, Any], tensors: int) -> None:
     """A ValueError for more of anything than ``tensors`` tell: it would take long to build."""
-    widths, connections = options["widths"], options.get("connections") or ()
-    if len(widths) > tensors + 1:
+    options = header["options"]
+    layers, connections = options[KINDS[header["kind"]][1][0]], options.get("connections") or ()
+    if len(layers) > tensors + 1:
         raise ValueError("more layers than tensors")
     if len(connections) > tensors:
         raise ValueError("more connections than tensors")
-    if tensors > 2 * len(widths) + 2 * len(connections):
+    if tensors > 3 * len(layers) + 2 * len(connections):
         raise ValueError("more tensors than layers and connections")
-    if len(widths) * len(connections) > DEEPEST:
-        raise ValueError(f"{len(widths)} layers with {len(connections)} connections")
-    if any(isinstance(width, int) and width >= WIDEST for width in widths):
+    if len(layers) * len(connections) > DEEPEST:
+        raise ValueError(f"{len(layers)} layers with {len(connections)} connections")
+    if any(isinstance(width, int) and width >= WIDEST for width in layers):
         raise ValueError("more neurons than can be counted")
 
 

@@ -5,18 +5,20 @@ import math
 import operator
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
 
+from torchsparcs.chain import SpectralChain
+from torchsparcs.chain_search import ChainResult, search_chain
 from torchsparcs.config import TrainConfig
 from torchsparcs.crew import Crew
 from torchsparcs.devices import resolve_device, threads_for
-from torchsparcs.direct import parameter_count
 from torchsparcs.engines import Engine, engine_of
 from torchsparcs.evidence import Evidence, counted_rows
 from torchsparcs.folds import MANY_ROWS
+from torchsparcs.front import LEAST_TOLERANCE, on_the_front
 from torchsparcs.gathering import gathered
 from torchsparcs.history import History
 from torchsparcs.journal import opened
@@ -27,13 +29,7 @@ from torchsparcs.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.progress import stage
 from torchsparcs.provenance import hardware, versions
 from torchsparcs.report.growth import MOST_STOPS, spread
-from torchsparcs.result import (
-    LEAST_TOLERANCE,
-    Attempt,
-    Candidate,
-    SearchResult,
-    on_the_front,
-)
+from torchsparcs.result import Attempt, Candidate, SearchResult
 from torchsparcs.streams import RowStream
 from torchsparcs.ways import WAYS, SearchConfig, Way
 
@@ -42,13 +38,17 @@ __all__ = ["SearchConfig", "search"]
 PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
 PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.4  # of the steps of the training
 PATH_RATIO = 5.0  # from one penalty weight to the next
+LANDINGS = 2  # looks between the smallest network that is good enough and the next smaller one
+CLOSE = 0.95  # of a size is as good as the size itself
 LINEAR = 1e6  # a penalty weight under which nothing can be recruited
 
 
+@overload
 def search(
     X: Any,
     y: Any = None,
     *,
+    network: None = None,
     widths: Sequence[int] | None = None,
     task: str = "auto",
     validation: Any = "auto",
@@ -63,7 +63,45 @@ def search(
     checkpoint: str | Path | None = None,
     resume: bool | Literal["auto"] = False,
     progress: bool = True,
-) -> SearchResult:
+) -> SearchResult: ...
+
+
+@overload
+def search(
+    X: Any,
+    y: Any,
+    *,
+    network: SpectralChain,
+    task: str = "auto",
+    validation: Any = "auto",
+    max_parameters: int | None = None,
+    config: TrainConfig | None = None,
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    progress: bool = True,
+) -> ChainResult: ...
+
+
+def search(
+    X: Any,
+    y: Any = None,
+    *,
+    network: SpectralChain | None = None,
+    widths: Sequence[int] | None = None,
+    task: str = "auto",
+    validation: Any = "auto",
+    penalty_weights: Sequence[float] | str = "auto",
+    max_parameters: int | None = None,
+    sample_weight: Any = None,
+    activation: str = "relu",
+    config: SearchConfig | TrainConfig | None = None,
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    engine: str | Engine = "local",
+    checkpoint: str | Path | None = None,
+    resume: bool | Literal["auto"] = False,
+    progress: bool = True,
+) -> SearchResult | ChainResult:
     """The front of score against size for a table, from one population of spectral networks.
 
     >>> import numpy as np
@@ -82,16 +120,23 @@ def search(
     Columns are standardised with all rows, and the same rows choose among many candidates, so the
     best score flatters a little: keep other rows for a final verdict.
 
+    A network of your own, a ``SpectralCNN`` say, is trained once, then cut and fine-tuned rung by
+    rung: ``search(images, labels, network=SpectralCNN([3, 32, 64, 64, 10]))``.
+
     Args:
         X: (rows, columns), an array, tensor or DataFrame; text is one-hot encoded, everything is
             standardised, and that travels with the result.
             A :class:`RowStream` or a memory map need not fit into memory: one pass learns from all
             rows how to standardise them, and draws those the search works on.
         y: (rows,), or (rows, outputs) for regression; a stream has its own.
+        network: a :class:`SpectralChain` to be searched in place of dense networks for a table. X
+            and y are then arrays or tensors as it takes them, classes are whole numbers from 0,
+            and ``config`` is the :class:`TrainConfig` of its training. It stays as it is.
         widths: of the hidden layers, the most that a network may use.
         task: "regression", "classification", or "auto" to tell by the target.
-        validation: "auto" (three folds; from 10,000 rows a fifth held out), a share of the rows, a
-            number of folds, or a pair (X, y); with a pair no network is fitted to those rows.
+        validation: "auto" (three folds; from 10,000 rows a fifth held out; for a network a tenth),
+            a share of the rows, a number of folds (not for a network), or a pair (X, y); with a
+            pair no network is fitted to those rows.
         penalty_weights: "auto", or the path itself; the linear model is always added.
         max_parameters: nothing larger is kept.
         sample_weight: (rows,), how much each row counts.
@@ -107,21 +152,40 @@ def search(
         resume: True needs work to go on with, False refuses it, ``"auto"`` takes what there is.
         progress: say on the terminal what is being done.
     """
+    seed = _whole("seed", seed)
+    if max_parameters is not None:
+        max_parameters = _whole("max_parameters", max_parameters)
+    if network is not None:
+        for_tables = (widths, penalty_weights, sample_weight, activation, engine, checkpoint)
+        if (*for_tables, resume) != (None, "auto", None, "relu", "local", None, False):
+            raise ValueError(
+                "Expected none of widths, penalty_weights, sample_weight, activation, engine, "
+                "checkpoint and resume where a network is given. Got some."
+            )
+        return search_chain(
+            network,
+            (X, y),
+            task=task,
+            validation=validation,
+            max_parameters=max_parameters,
+            config=config,
+            seed=seed,
+            device=device,
+            progress=progress,
+        )
     config = config if config is not None else SearchConfig()
     if not isinstance(config, SearchConfig):
         raise ValueError(f"Expected a SearchConfig. Got {type(config).__name__}.")
     if not isinstance(activation, str):
         raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
-    seed, on = _whole("seed", seed), resolve_device(device)
+    on = resolve_device(device)
     preprocessing, X, y, weight, seen = _prepared(X, y, task, sample_weight, seed)
     outputs = preprocessing.target.outputs
-    if max_parameters is not None:
-        max_parameters = _whole("max_parameters", max_parameters)
-        if max_parameters < 2 * outputs:
-            raise ValueError(
-                f"Expected max_parameters of at least {2 * outputs}, for one column and "
-                f"{outputs} outputs. Got {max_parameters}."
-            )
+    if max_parameters is not None and max_parameters < 2 * outputs:
+        raise ValueError(
+            f"Expected max_parameters of at least {2 * outputs}, for one column and "
+            f"{outputs} outputs. Got {max_parameters}."
+        )
     evidence = Evidence.of(preprocessing, X, y, weight, validation, seed).to(on)
     crew = Crew(engine_of(engine), device=None if device == "auto" else on)
     run = _Search(evidence, outputs, widths, activation, config, seed, progress, crew)
@@ -281,6 +345,12 @@ class _Search:
                 rungs += ladder.step(size, config.shrink, tuning)
             if place == len(sizes) and size > 2 * self.outputs and is_worth_going_on(rungs, size):
                 sizes.append(max(2 * self.outputs, math.floor(size * config.shrink)))
+        for _ in range(LANDINGS):
+            above, below = landing(rungs, largest, config.shrink)
+            if above is None or below > CLOSE * above.parameters:
+                break
+            with stage(f"looking between {below:,.0f} and {above.parameters:,}", self.progress):
+                rungs += ladder.between(above, below, tuning)
         best_linear = max(linear, key=lambda rung: rung.judgement.score)
         found = [
             Candidate.of(
@@ -324,6 +394,24 @@ class _Search:
         return self.crew.train(name, population, evidence.pair, config, weights, progress=progress)
 
 
+def landing(rungs: list[Rung], largest: int | None, shrink: float) -> tuple[Rung | None, float]:
+    """The smallest network within an error of the best, and the next size tried below it."""
+    fitting = [rung for rung in rungs if largest is None or rung.parameters <= largest]
+    trusted = [rung for rung in fitting if rung.judgement.is_borne_out]
+    best = max((rung.judgement for rung in trusted), key=lambda one: one.score, default=None)
+    if best is None:
+        return None, 0.0
+    enough = best.score - max(best.standard_error, LEAST_TOLERANCE)
+    good = [rung for rung in trusted if rung.judgement.score >= enough]
+    above = min(good, key=lambda rung: rung.parameters)
+    smaller = [
+        rung.parameters
+        for rung in rungs
+        if rung.group == above.group and rung.parameters < above.parameters
+    ]
+    return above, max(smaller, default=shrink * above.parameters)
+
+
 def is_worth_going_on(rungs: list[Rung], size: int) -> bool:
     """Whether a network of at most ``size`` parameters is within an error of the best so far."""
     trusted = [rung for rung in rungs if rung.judgement.is_borne_out]
@@ -331,7 +419,7 @@ def is_worth_going_on(rungs: list[Rung], size: int) -> bool:
     if best is None:
         return False
     enough = best.score - max(best.standard_error, LEAST_TOLERANCE)
-    small = (rung for rung in trusted if parameter_count(rung.direct) <= size)
+    small = (rung for rung in trusted if rung.parameters <= size)
     return any(rung.judgement.score >= enough for rung in small)
 
 

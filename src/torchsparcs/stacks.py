@@ -1,4 +1,4 @@
-"""Linears with an activation between them, found inside any module and read off it."""
+"""Layers with an activation between them inside any module; Linears are found and read off it."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -9,43 +9,51 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.activations import ACTIVATIONS
+from torchsparcs.layer_kinds import CONVOLUTIONS, TRANSPOSED
 from torchsparcs.tasks import evaluation_mode
 
 Activation = str | Callable[[Tensor], Tensor]
 Named = tuple[str, nn.Module]
+KINDS = (nn.Linear, *CONVOLUTIONS, *TRANSPOSED)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Stack:
-    """Linears, one after the other, and the function between any two of them.
+    """Layers inside a module, one after the other, and the function between any two of them.
 
     Attributes:
-        linears: at least one.
-        activation: a name of ``ACTIVATIONS``, or the function itself; None for one Linear.
-        first: the name of the first Linear.
+        layers: those that will be replaced, at least one.
+        activation: a name of ``ACTIVATIONS``, or the function itself; None for one layer.
+        first: the name of the first layer.
         before, after: what else its module does, first and last, by name.
-        left_out: what else stands between the Linears and acts in training, in words.
+        left_out: what else stands between the layers, in words.
     """
 
-    linears: tuple[nn.Linear, ...]
+    layers: tuple[nn.Module, ...]
     activation: Activation | None = None
     first: str = "0"
     before: tuple[Named, ...] = ()
     after: tuple[Named, ...] = ()
     left_out: tuple[str, ...] = ()
 
+
+class LinearStack(Stack):
+    """Linears, at least one."""
+
+    layers: tuple[nn.Linear, ...]
+
     @property
     def widths(self) -> list[int]:
-        return [self.linears[0].in_features, *(linear.out_features for linear in self.linears)]
+        return [self.layers[0].in_features, *(linear.out_features for linear in self.layers)]
 
     @property
     def has_bias(self) -> bool:
-        return any(linear.bias is not None for linear in self.linears)
+        return any(linear.bias is not None for linear in self.layers)
 
     def affine_maps(self) -> list[tuple[Tensor, Tensor]]:
         """Weight and bias of each Linear in float64, a bias of zeros where it has none."""
-        weights = [linear.weight.detach().cpu().double() for linear in self.linears]
-        biases = [linear.bias for linear in self.linears]
+        weights = [linear.weight.detach().cpu().double() for linear in self.layers]
+        biases = [linear.bias for linear in self.layers]
         return [
             (w, w.new_zeros(len(w)) if b is None else b.detach().cpu().double())
             for w, b in zip(weights, biases, strict=True)
@@ -57,14 +65,14 @@ def stack_names(module: nn.Module) -> list[str]:
 
     def is_one(part: nn.Module) -> bool:
         try:
-            return type(part) is nn.Linear or len(_structure(part, "").linears) > 1
+            return type(part) is nn.Linear or len(_structure(part, "").layers) > 1
         except ValueError:
             return False
 
     return [name for name, part in module.named_modules() if is_one(part)]
 
 
-def read_stack(part: nn.Module, name: str) -> Stack:
+def read_stack(part: nn.Module, name: str) -> LinearStack:
     """What ``part`` is, or a ValueError that says why it is no stack.
 
     A module that is no ``nn.Sequential`` is believed only after a trial: with random weights its
@@ -72,17 +80,14 @@ def read_stack(part: nn.Module, name: str) -> Stack:
     its Linears that is no child is found in the same way.
     """
     if isinstance(part, nn.Linear):
-        _check_linear(part, name)
-        return Stack((part,))
+        check_layers([part], name)
+        return LinearStack(layers=(part,))
     stack = _structure(part, name)
-    for linear in stack.linears:
-        _check_linear(linear, name)
-    _check_hooks(part, name)
-    if len({(linear.weight.dtype, linear.weight.device) for linear in stack.linears}) > 1:
-        raise ValueError(f"Expected the Linears of {name!r} in one precision, on one device.")
+    check_layers(stack.layers, name)
+    check_hooks(part, name)
     if type(part).forward is not nn.Sequential.forward:
         return _tried(part, stack, name)
-    if len(stack.linears) > 1 and stack.activation is None:
+    if len(stack.layers) > 1 and stack.activation is None:
         raise _refusal(part, name)
     return stack
 
@@ -124,9 +129,9 @@ def is_idle(part: nn.Module) -> bool:
     return isinstance(part, nn.Identity)
 
 
-def _structure(part: nn.Module, name: str) -> Stack:
+def _structure(part: nn.Module, name: str) -> LinearStack:
     """The children of ``part`` as a stack, as far as their kinds and widths tell."""
-    children = _children(part)
+    children = children_of(part)
     places = [i for i, (_, child) in enumerate(children) if isinstance(child, nn.Linear)]
     linears = [child for _, child in children if isinstance(child, nn.Linear)]
     fit = all(here.out_features == there.in_features for here, there in pairwise(linears))
@@ -145,11 +150,11 @@ def _structure(part: nn.Module, name: str) -> Stack:
         working = [child for child, silent in zip(between, is_silent, strict=True) if not silent]
         if len(working) > 1:
             raise _refusal(part, name)
-        activations.append(_named(working[0]) if working else None)
-    if any(not _is_alike(activations[0], other) for other in activations):
+        activations.append(named(working[0]) if working else None)
+    if any(not is_alike(activations[0], other) for other in activations):
         raise _refusal(part, name, "different activations")
-    return Stack(
-        linears=tuple(linears),
+    return LinearStack(
+        layers=tuple(linears),
         activation=activations[0] if activations else None,
         first=children[places[0]][0],
         before=tuple(children[: places[0]]),
@@ -158,12 +163,12 @@ def _structure(part: nn.Module, name: str) -> Stack:
     )
 
 
-def _children(part: nn.Module) -> list[Named]:
+def children_of(part: nn.Module) -> list[Named]:
     """Unlike ``named_children``, a module that stands in two places comes twice."""
     return [(key, child) for key, child in part._modules.items() if child is not None]
 
 
-def _named(part: nn.Module) -> Activation:
+def named(part: nn.Module) -> Activation:
     """The name of the function, or a copy of ``part`` that leaves its argument alone."""
     values = values_on_grid(part)
     assert values is not None
@@ -176,22 +181,22 @@ def _named(part: nn.Module) -> Activation:
     return twin
 
 
-def _is_alike(one: Activation | None, other: Activation | None) -> bool:
+def is_alike(one: Activation | None, other: Activation | None) -> bool:
     if isinstance(one, nn.Module) and isinstance(other, nn.Module):
         here, there = values_on_grid(one), values_on_grid(other)
         return here is not None and there is not None and is_same(here, there)
     return one == other
 
 
-def _tried(part: nn.Module, stack: Stack, name: str) -> Stack:
+def _tried(part: nn.Module, stack: LinearStack, name: str) -> LinearStack:
     """``stack`` with the activation with which it computes what ``part`` does."""
     kind = type(part).__name__
-    if stack.linears[0].weight.is_meta:
+    if stack.layers[0].weight.is_meta:
         raise _refusal(part, name, f"a {kind} on meta, of which the forward cannot be tried")
     twin = copy.deepcopy(part).to("cpu", torch.float64)
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2, 3, stack.widths[0], generator=generator, dtype=torch.float64)
-    is_implied = len(stack.linears) > 1 and stack.activation is None
+    is_implied = len(stack.layers) > 1 and stack.activation is None
     with evaluation_mode(twin):
         for linear in (child for child in twin.children() if isinstance(child, nn.Linear)):
             for parameter in linear.parameters():
@@ -222,7 +227,7 @@ def _in_order(
     part: nn.Module, x: Tensor, implied: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
     """The children of ``part`` in their order, ``implied`` after every Linear but the last."""
-    children = [child for _, child in _children(part)]
+    children = [child for _, child in children_of(part)]
     last = [child for child in children if isinstance(child, nn.Linear)][-1]
     for child in children:
         x = child(x)
@@ -235,28 +240,38 @@ def _is_close(got: Tensor, expected: Tensor) -> bool:
     return got.shape == expected.shape and torch.allclose(got, expected, rtol=1e-6, atol=1e-9)
 
 
-def _check_linear(linear: nn.Linear, name: str) -> None:
-    kind = type(linear).__name__
-    if isinstance(linear, nn.modules.lazy.LazyModuleMixin):
-        raise ValueError(
-            f"Expected a Linear with known widths at {name!r}. Got a {kind}: run the model once."
-        )
-    if type(linear) is not nn.Linear:
-        raise ValueError(
-            f"Expected a plain Linear at {name!r}. Got a {kind}, which may compute something else "
-            "or be read in another way."
-        )
-    _check_hooks(linear, name)
-    if set(linear._parameters) != {"weight", "bias"}:
-        raise ValueError(
-            f"Expected a plain Linear at {name!r}. Got one that makes its weight from "
-            f"{', '.join(linear._parameters)}."
-        )
-    if not linear.weight.is_floating_point():
-        raise ValueError(f"Expected real weights at {name!r}. Got {linear.weight.dtype}.")
+def check_layers(layers: Sequence[nn.Module], name: str) -> None:
+    """A ValueError where one of them is not plain, or they are of several precisions."""
+    for layer in layers:
+        _check_layer(layer, name)
+    if len({(p.dtype, p.device) for layer in layers for p in layer.parameters()}) > 1:
+        raise ValueError(f"Expected the layers of {name!r} in one precision, on one device.")
 
 
-def _check_hooks(part: nn.Module, name: str) -> None:
+def _check_layer(layer: nn.Module, name: str) -> None:
+    kind = type(layer).__name__
+    known = next(one for one in KINDS if isinstance(layer, one))
+    if isinstance(layer, nn.modules.lazy.LazyModuleMixin):
+        raise ValueError(
+            f"Expected a {known.__name__} with known widths at {name!r}. Got a {kind}: run the "
+            "model once."
+        )
+    if type(layer) is not known:
+        raise ValueError(
+            f"Expected a plain {known.__name__} at {name!r}. Got a {kind}, which may compute "
+            "something else or be read in another way."
+        )
+    check_hooks(layer, name)
+    if set(layer._parameters) != {"weight", "bias"}:
+        raise ValueError(
+            f"Expected a plain {kind} at {name!r}. Got one that makes its weight from "
+            f"{', '.join(layer._parameters)}."
+        )
+    if not all(parameter.is_floating_point() for parameter in layer.parameters()):
+        raise ValueError(f"Expected real weights at {name!r}. Got {layer.weight.dtype}.")
+
+
+def check_hooks(part: nn.Module, name: str) -> None:
     hooks = (
         part._forward_hooks,
         part._forward_pre_hooks,
@@ -271,10 +286,10 @@ def _check_hooks(part: nn.Module, name: str) -> None:
 
 
 def _refusal(part: nn.Module, name: str, got: str = "") -> ValueError:
-    kinds: Sequence[str] = [type(child).__name__ for _, child in _children(part)]
+    kinds: Sequence[str] = [type(child).__name__ for _, child in children_of(part)]
     listed = ", ".join(kinds[:8]) + (", ..." if len(kinds) > 8 else "")
     got = got or f"a {type(part).__name__}" + (f" of {listed}" if kinds else "")
     return ValueError(
         f"Expected {name!r} to be a Linear, or Linears of fitting widths with an activation "
-        f"between them. Got {got}."
+        f"between them, or a Sequential of two convolutions or more with one. Got {got}."
     )

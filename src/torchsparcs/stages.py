@@ -14,14 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.chain import SpectralChain
-from torchsparcs.linear_maps import (
-    CONVOLUTIONS,
-    TRANSPOSED,
-    Pooled,
-    channel_weights,
-    merged,
-    trimmed,
-)
+from torchsparcs.layer_kinds import CONVOLUTIONS, TRANSPOSED, Pooled
+from torchsparcs.linear_maps import channel_weights, merged, trimmed
 
 RANK_TOLERANCE = 1e-9  # of the largest singular value; the arithmetic is in float64
 
@@ -121,8 +115,13 @@ def _row_space(matrix: Tensor) -> Tensor:
 
 
 def changed_stream(here: Stage, there: Stage, into: Tensor, out_of: Tensor) -> tuple[Stage, Stage]:
-    """Other linear channels, v = ``into`` · u, (r, linear), read as u = ``out_of`` · v."""
+    """Other linear channels, v = ``into`` · u, (r, linear), read as u = ``out_of`` · v.
+
+    Where no channel would be left there is one that carries nothing.
+    """
     m = here.active
+    if not m and not len(into):
+        into, out_of = into.new_zeros(1, into.shape[1]), into.new_zeros(into.shape[1], 1)
     linear = torch.tensordot(into, here.weight[m:], dims=1)
     read = torch.tensordot(there.weight[:, m:].movedim(1, -1), out_of, dims=1).movedim(-1, 1)
     return (

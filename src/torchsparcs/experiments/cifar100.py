@@ -19,11 +19,11 @@ from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import fast_on_a_gpu, layout_for
 from torchsparcs.experiments.work import Content, Work
-from torchsparcs.experiments.writing import markdown_table
 from torchsparcs.extraction import extract
 from torchsparcs.images import load_images
 from torchsparcs.network import SpectralNetwork
 from torchsparcs.report import prints
+from torchsparcs.report.document import markdown_table
 from torchsparcs.spectralization import spectralize
 from torchsparcs.tasks import evaluate
 

@@ -7,8 +7,8 @@ import numpy as np
 from torchsparcs.experiments.heads import HEADS, RECIPES
 from torchsparcs.experiments.recipes import hyperparameter_table
 from torchsparcs.experiments.work import Content
-from torchsparcs.experiments.writing import markdown_table
 from torchsparcs.report import prints
+from torchsparcs.report.document import markdown_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchsparcs.config import TrainConfig
-from torchsparcs.experiments.writing import markdown_table
+from torchsparcs.report.document import markdown_table
 
 # Fields of a TrainConfig in the words of the paper's tables; what these do not say is "not said".
 NAMES = {

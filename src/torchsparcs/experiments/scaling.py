@@ -24,9 +24,9 @@ from torchsparcs.experiments.measuring import (
 )
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, recruited
 from torchsparcs.experiments.work import Content, Work
-from torchsparcs.experiments.writing import markdown_table
 from torchsparcs.network import SpectralNetwork
 from torchsparcs.report import prints
+from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral import direct_parameter_count, spectral_parameter_count
 
 if TYPE_CHECKING:

@@ -19,11 +19,12 @@ from torchsparcs.experiments.eigenvalue_pruning import curve_of_eigenvalues, kee
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.recipes import hyperparameter_table, paper_config
 from torchsparcs.experiments.work import Content, Work
-from torchsparcs.experiments.writing import markdown_table, spread
+from torchsparcs.experiments.writing import spread
 from torchsparcs.extraction import extract
 from torchsparcs.network import SpectralNetwork
 from torchsparcs.population import Population
 from torchsparcs.report import prints
+from torchsparcs.report.document import markdown_table
 from torchsparcs.tasks import TASKS, evaluate
 
 if TYPE_CHECKING:

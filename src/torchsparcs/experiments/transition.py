@@ -22,11 +22,11 @@ from torchsparcs.experiments.peers import BlockNetwork
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.transition_figures import draw, of_beta
 from torchsparcs.experiments.work import Content, Work
-from torchsparcs.experiments.writing import markdown_table
 from torchsparcs.network import SpectralNetwork
 from torchsparcs.paths import path_norm, path_strengths
 from torchsparcs.penalties import eigenvalue_penalty
 from torchsparcs.population import Population
+from torchsparcs.report.document import markdown_table
 from torchsparcs.tasks import evaluate
 
 SMOOTH, ABRUPT = 5.0, 1000.0  # β

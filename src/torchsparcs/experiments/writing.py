@@ -1,7 +1,6 @@
 """Figures as files, and the page of an experiment in Markdown."""
 
 import io
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
@@ -9,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchsparcs.experiments.work import Content, plain, write_bytes
+from torchsparcs.report.document import markdown_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from torchsparcs.experiments.experiment import Experiment
 
-NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ± [\d.,]+)?")
 METADATA: dict[str, dict[str, None]] = {"png": {"Software": None}, "svg": {"Date": None}}
 
 
@@ -66,14 +65,6 @@ def _reductions(experiment: "Experiment", content: Content) -> str:
 
 def _short(value: Any) -> str:
     return f"{len(value)} values" if isinstance(value, list) and len(value) > 5 else f"{value}"
-
-
-def markdown_table(head: list[str], rows: list[list[Any]]) -> str:
-    """Columns of numbers are aligned to the right."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    columns = list(zip(*cells, strict=True))
-    rule = ["---:" if all(map(NUMBER.fullmatch, column)) else "---" for column in columns]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *cells))
 
 
 def spread(values: Sequence[float], form: str = "{:.3f}") -> str:

@@ -11,6 +11,7 @@ HOMES = {
     "facts": ("facts_of",),
     "page": ("page_of", "write_page"),
     "document": ("document_of", "write_document"),
+    "chains": ("chain_page", "write_chain_page"),
     "figures": (
         "architecture_figure",
         "confusion_figure",
