@@ -30,7 +30,7 @@ from torchsparcs.chain_refinement import SHRINK, rungs
 from torchsparcs.images import load_images
 
 OFFERED = (48, 96, 96, 192, 192)  # channels of the spectral network
-WIDTHS = (8, 16, 24, 32)  # of the first layer of the plain ones
+WIDTHS = (32, 8, 16, 24)  # of the first layer of the plain ones
 GROWTH = (1, 2, 2, 4, 4)  # of the layers after it
 SMALLEST = 17_000  # parameters at which the cutting ends
 BATCH = 256
@@ -243,7 +243,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--epochs", type=int, default=30, help="of the spectral network")
-    parser.add_argument("--tuning", type=int, default=8, help="epochs on each rung")
+    parser.add_argument("--tuning", type=int, default=6, help="epochs on each rung")
     parser.add_argument("--choosing", type=int, default=20, help="epochs of a choice")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=1, help="processes that share the device")
@@ -294,7 +294,7 @@ def main() -> None:
             [Job("front", "spectral_front", (seed, recipe)) for seed in seeds]
             + [
                 Job("plain", "plain_point", (width, seed, choice))
-                for seed, choice, width in product(seeds, choices, options.widths)
+                for width, seed, choice in product(options.widths, seeds, choices)
             ]
         )
 
