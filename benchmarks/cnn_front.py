@@ -168,32 +168,6 @@ class Contest:
             nn.init.normal_(values)
         return extract(network).parameter_count
 
-    def cost(self, network: nn.Module) -> dict:
-        """Seconds of an epoch after the first; on a GPU also the peak of memory, not captured."""
-        on_gpu = self.training[0].is_cuda
-        config = TrainConfig(task="multiclass", epochs=4, batch_size=BATCH, capture=on_gpu)
-        layout = torch.channels_last if on_gpu else torch.contiguous_format
-        network = network.to(self.training[0].device, memory_format=layout)
-        history = train(network, self.training, config, progress=False)
-        found = {"epoch_seconds": sorted(history.seconds[1:])[1]}
-        if on_gpu:
-            found["peak_bytes"] = peak_of_a_step(network, self.training)
-        return found
-
-
-def peak_of_a_step(network: nn.Module, data: Pair) -> int:
-    """Bytes beside the images and what was there before."""
-    few = data[0][: 4 * BATCH], data[1][: 4 * BATCH]
-    before = torch.cuda.memory_allocated()
-    config = TrainConfig(task="multiclass", epochs=2, batch_size=BATCH)
-
-    def forget_the_start(history: object) -> None:
-        if history.epochs == 1:  # type: ignore[attr-defined]
-            torch.cuda.reset_peak_memory_stats()
-
-    train(network, few, config, on_epoch=forget_the_start, progress=False)
-    return torch.cuda.max_memory_allocated() - before
-
 
 def plain_macs(network: nn.Module, example: Tensor) -> int:
     """Multiply-adds for one image; normalisation is folded away."""
@@ -256,15 +230,6 @@ def main() -> None:
     shared = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in vars(options).items())
     results: dict = {name: [] for name in ("plain_choices", "spectral_choices", "front", "plain")}
     results["settings"] = {name: getattr(options, name) for name in ("epochs", "tuning", "seeds")}
-    contest = contest_of(shared)
-    widest = (contest.colours, *options.offered)
-    results["cost"] = {  # measured before anybody else uses the device
-        "plain": contest.cost(plain_cnn(widest, contest.classes, normalised=False)),
-        "plain, normalised": contest.cost(plain_cnn(widest, contest.classes, normalised=True)),
-        "spectral": contest.cost(contest.spectral(0)),
-    }
-    print(results["cost"], flush=True)
-
     with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
 
         def keep(jobs: list[Job]) -> None:

@@ -56,7 +56,7 @@ def microseconds(call: Callable[[], object], seconds: float) -> float:
 
 def onnx_call(module: nn.Module, x: torch.Tensor, folder: Path) -> Callable[[], object]:
     path = folder / "model.onnx"
-    to_onnx(module, path, example=torch.randn(2, x.shape[1]))
+    to_onnx(module, path, example=torch.randn(2, *x.shape[1:]))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

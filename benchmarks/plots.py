@@ -54,8 +54,7 @@ def forward_cost() -> None:
 
 def mnist_front() -> None:
     """Test accuracy against parameters."""
-    content = json.loads((RESULTS / "mnist_front.json").read_text())
-    result = next(iter(content.values()))
+    result = recorded("mnist_front")
     figure, axis = plt.subplots(figsize=(5.5, 3.8))
     for key, label, colour in (
         ("sparcs", "SPARCS, one training", COLOURS["spectral"]),
@@ -115,6 +114,49 @@ def fronts() -> None:
     save(figure, "fronts", top=0.93)
 
 
+def cnn_front() -> None:
+    """Test accuracy against parameters and multiply-adds, each seed of the search a line."""
+    result = recorded("cnn_front")
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), sharey=True)
+    for axis, size in zip(axes, ("parameters", "macs"), strict=True):
+        for seed in sorted({row["seed"] for row in result["front"]}):
+            rows = [row for row in result["front"] if row["seed"] == seed]
+            label = None if seed else "spectral, cut (a line for each seed)"
+            axis.plot(
+                [row[size] for row in rows],
+                [100 * row["test"] for row in rows],
+                "o-",
+                color=COLOURS["spectral"],
+                label=label,
+                markersize=3,
+                alpha=0.8,
+            )
+        for normalised, label, marker in (
+            (False, "plain, no normalisation", "s"),
+            (True, "plain, batch normalisation", "^"),
+        ):
+            rows = [row for row in result["plain"] if row["normalised"] == normalised]
+            axis.plot(
+                [row[size] for row in rows],
+                [100 * row["test"] for row in rows],
+                marker,
+                color=COLOURS["mlp"] if normalised else COLOURS["skips"],
+                label=label,
+                markersize=4,
+                alpha=0.7,
+            )
+        axis.set(xscale="log", xlabel="multiply-adds" if size == "macs" else size)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("test accuracy, %")
+    axes[1].legend(fontsize=8, loc="lower right")
+    save(figure, "cnn_front")
+
+
+def recorded(name: str) -> dict:
+    """The results of a benchmark on the one device it was run on."""
+    return next(iter(json.loads((RESULTS / f"{name}.json").read_text()).values()))
+
+
 def growing() -> None:
     """The README's first training as it goes: who was recruited, and what is left after the cut."""
     torch.manual_seed(0)
@@ -169,4 +211,5 @@ if __name__ == "__main__":
     forward_cost()
     mnist_front()
     fronts()
+    cnn_front()
     growing()

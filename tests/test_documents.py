@@ -45,6 +45,12 @@ BENCHMARKS = {
         *("--data", "{folder}/images.npz", "--epochs", "1", "--rows", "40"),
         *("--heads", "linear", "spectral", "--pairs", "1e-3,1", "--dropouts", "0.2"),
     ],
+    "cnn_cost.py": ["--rows", "512", "--offered", "4", "8"],
+    "cnn_front.py": [
+        *("--data", "{folder}/images.npz", "--rows", "60", "--seeds", "1", "--epochs", "1"),
+        *("--tuning", "1", "--choosing", "1", "--offered", "4", "4", "--widths", "2"),
+        *("--smallest", "100000"),
+    ],
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
     "fuzz.py": ["--files", "60"],
     "fronts.py": ["--quick", "--tasks", "iris"],

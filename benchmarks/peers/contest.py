@@ -200,8 +200,8 @@ def exported(task: Task, found: Found, x: Array) -> str:
             return run.stderr.strip().splitlines()[-1]
         put_out = np.load(out)
     labels, theirs = put_out.dtype.kind in "iu", found.predict(x)
-    if task.kind == "regression" and put_out.size != theirs.size:
-        return f"the file puts out numbers of shape {put_out.shape}, the model {theirs.shape}"
+    if len(put_out) != len(x):
+        return f"the file puts out numbers of shape {put_out.shape} for {len(x):,} rows"
     predicted = put_out.reshape(-1) if labels else task.predictions(put_out)
     if task.kind == "regression":
         same = np.allclose(predicted, theirs, rtol=1e-3, atol=1e-3)

@@ -92,15 +92,14 @@ class SpectralChain(SpectralModule):
         return self.biases is not None
 
     def forward(self, input: Tensor) -> Tensor:
-        hidden, last = list(self.hidden_eigenvalues), len(self.maps) - 1
-        u = self._with_bias(0, self.maps[0](input))
-        pre = -along(hidden[0], self.axes[1]) * u
-        for k, (source, target) in enumerate(pairwise([*hidden, self.output_eigenvalues]), 1):
-            z = self.activation(pre) - u
+        z, last = input, len(self.maps) - 1
+        eigenvalues = [None, *self.hidden_eigenvalues, self.output_eigenvalues]
+        for k, (source, target) in enumerate(pairwise(eigenvalues)):
             axes = self.axes[k], self.axes[k + 1]
             inflow, image = products(self.maps[k], z, source, target, axes, both=k < last)
             pre = self._with_bias(k, inflow, -target)
-            u = u if image is None else self._with_bias(k, image)
+            if image is not None:
+                z = self.activation(pre) - self._with_bias(k, image)
         return pre
 
     def _with_bias(self, k: int, signal: Tensor, scale: Tensor | None = None) -> Tensor:

@@ -138,20 +138,30 @@ def along(values: Tensor, axis: int) -> Tensor:
 
 
 def products(
-    map: nn.Module, z: Tensor, source: Tensor, target: Tensor, axes: tuple[int, int], *, both: bool
+    map: nn.Module,
+    z: Tensor,
+    source: Tensor | None,
+    target: Tensor,
+    axes: tuple[int, int],
+    *,
+    both: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """φ (L_source ⊙ z) − L_target ⊙ φ z and, with ``both``, φ z.
+    """φ (L_source ⊙ z) − L_target ⊙ φ z and, with ``both``, φ z. No ``source`` are zeros.
 
     Where the map has a weight for each pair of channels they come out of one product, with the
-    weights φ ⊙ (L_source − L_target) and φ side by side.
+    weights φ ⊙ (L_source − L_target) and φ side by side: the backward pass then needs z alone.
     """
     if isinstance(map, Pooled):
         return products(map.dense, map.pooled(z), source, target, (-1, -1), both=both)
     if type(map) not in (*CONVOLUTIONS, *TRANSPOSED, nn.Linear):
         image = map(z)
-        return map(along(source, axes[0]) * z) - along(target, axes[1]) * image, image
+        outflow = along(target, axes[1]) * image
+        inflow = -outflow if source is None else map(along(source, axes[0]) * z) - outflow
+        return inflow, image
     weight, groups = _by_group(map), getattr(map, "groups", 1)
-    gap = source.view(groups, 1, -1) - target.view(groups, -1, 1)  # (G, out / G, in / G)
+    gap = -target.view(groups, -1, 1)
+    if source is not None:
+        gap = source.view(groups, 1, -1) + gap  # (G, out / G, in / G)
     inflow = weight * gap.view(*gap.shape, *[1] * (weight.dim() - 3))
     if not both:
         return functional_call(map, {"weight": _as_stored(map, inflow)}, (z,)), None
