@@ -281,6 +281,7 @@ class TestExtraction:
     @pytest.mark.parametrize("silent", [0.0, 0.6, 1.0])
     def test_it_computes_the_same(self, name, activation, silent):
         chain, x = built(name, silent=silent, activation=activation)
+        assert chain.named_activation == activation
         compact = extract(chain)
         assert isinstance(compact, CompactChain)
         torch.testing.assert_close(compact(x), chain(x), rtol=1e-9, atol=1e-9)

@@ -1,7 +1,9 @@
 import itertools
 import json
 import math
+import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,7 @@ from torch import nn
 from torchsparcs import (
     ChainResult,
     CompactChain,
+    Pooled,
     SearchConfig,
     SpectralChain,
     SpectralCNN,
@@ -16,8 +19,12 @@ from torchsparcs import (
     TrainConfig,
     evaluate,
     load,
+    load_result,
     search,
+    train,
 )
+from torchsparcs.chain_cutting import cuts_to
+from torchsparcs.chain_refinement import rungs
 from torchsparcs.report.chains import chain_page, chain_words
 
 CONFIG = TrainConfig(epochs=6, batch_size=32, eigenvalue_lr_scale=10, penalty_weight=1e-3)
@@ -82,7 +89,7 @@ class TestTheFront:
         for found in result.front:
             judged = evaluate(found.network, judging, "multiclass")
             assert (found.loss, found.score) == pytest.approx((judged.loss, judged.score), abs=1e-6)
-            share = found.score * (1 - found.score) / (len(judging[0]) - 1)
+            share = found.score * (1 - found.score) / len(judging[0])
             assert found.standard_error == pytest.approx(math.sqrt(share), abs=1e-6)
 
     def test_networks_are_plain(self, result):
@@ -134,10 +141,70 @@ def test_the_same_seed_gives_the_same_networks(data):
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_rows_that_judge_are_not_fitted_to(data):
+def test_rows_that_judge_are_not_fitted_to(data, monkeypatch):
+    seen = []
+
+    def spied(module, rows, config, **options):
+        seen.append((rows[0], config))
+        return train(module, rows, config, **options)
+
+    for name in ("chain_search", "chain_refinement"):
+        monkeypatch.setattr(sys.modules[f"torchsparcs.{name}"], "train", spied)
     found = small_search(data, validation=0.25)
     assert (found.settings["rows"], found.settings["judged_rows"]) == (45, 15)
-    assert small_search(data).settings["judged_rows"] == 6
+    assert len(seen) > 1
+    kept = {tuple(row.flatten().tolist()) for row in data[0][:60]}
+    for rows, _ in seen:
+        fitted = {tuple(row.flatten().tolist()) for row in rows}
+        assert len(fitted) == 45
+        assert fitted < kept
+    assert all(torch.equal(rows, seen[0][0]) for rows, _ in seen)
+    training, tuning = seen[0][1], seen[1][1]
+    assert tuning.lr == training.lr / 2
+    assert tuning.weight_decay == training.transfer_weight_decay / 2
+
+
+@pytest.mark.parametrize(("error", "layers"), [(0.0, 1), (0.3, 2)])
+def test_a_layer_goes_where_after_fine_tuning_nobody_misses_it(monkeypatch, error, layers):
+    """Two ways to cut, one of them shorter and off by ``error``; nothing is trained."""
+    x = torch.randn(50, 1, 6, generator=torch.Generator().manual_seed(0))
+
+    def same(count: int, off: float = 0.0) -> CompactChain:
+        """The identity in so many layers, and a constant error."""
+        convolutions = [nn.Conv1d(1, 1, 1) for _ in range(count)]
+        for one in convolutions:
+            nn.init.ones_(one.weight)
+            nn.init.zeros_(one.bias)
+        nn.init.constant_(convolutions[-1].bias, off)
+        return CompactChain(convolutions, [0] * count)
+
+    module = sys.modules["torchsparcs.chain_refinement"]
+    monkeypatch.setattr(module, "cuts_to", lambda *_: [same(2), same(1, error)])
+    monkeypatch.setattr(module, "train", lambda *_, **__: None)
+    found = rungs(same(3), (x, x), (x, x), TrainConfig())
+    assert len(next(found).network.layers) == 3
+    assert len(next(found).network.layers) == layers
+
+
+def test_it_ends_where_half_of_the_gain_is_lost(result):
+    best, last = min(found.loss for found in result.attempts), result.attempts[-1]
+    constant = math.log(2)
+    assert last.loss < constant - (constant - best) / 2
+    assert last.parameters > 4  # from there on one could still cut
+
+
+def test_one_of_the_sizes_is_the_budget(data, monkeypatch):
+    aims = []
+
+    def spied(network, rows, loss, aim):
+        aims.append(aim)
+        return cuts_to(network, rows, loss, aim)
+
+    monkeypatch.setattr(sys.modules["torchsparcs.chain_refinement"], "cuts_to", spied)
+    whole = small_search(data).attempts[0].parameters
+    aims.clear()
+    small_search(data, max_parameters=whole - 9)
+    assert aims[0] == whole - 9
 
 
 def test_numbers_as_targets_make_it_a_regression():
@@ -150,8 +217,8 @@ def test_numbers_as_targets_make_it_a_regression():
 
 class TestRefusals:
     def test_what_only_a_table_has(self, data):
-        for option in ({"widths": (8,)}, {"checkpoint": "folder"}, {"engine": "ray"}):
-            with pytest.raises(ValueError, match="where a network is given"):
+        for option in ({"widths": (8,)}, {"sample_weight": np.ones(60)}, {"engine": "ray"}):
+            with pytest.raises(ValueError, match=f"Expected no {next(iter(option))} where"):
                 small_search(data, **option)
 
     def test_other_networks(self, data):
@@ -169,12 +236,53 @@ class TestRefusals:
         with pytest.raises(ValueError, match="Expected validation to be 'auto'"):
             small_search(data, validation=validation)
 
+    @pytest.mark.parametrize("rows", [40, 80])
+    def test_targets_of_other_rows(self, data, rows):
+        with pytest.raises(ValueError, match="Expected as many inputs as targets"):
+            search(data[0][:60], data[1][:rows], network=offered(), device="cpu")
+
+    def test_a_config_that_says_something_else(self, data):
+        for name, option in (("task", {"task": "binary"}), ("seed", {"seed": 5})):
+            with pytest.raises(ValueError, match=f"Expected one {name}"):
+                small_search(
+                    data, config=TrainConfig(**option), task="classification", **{"seed": 4}
+                )
+        assert (
+            small_search(data, config=TrainConfig(epochs=1, seed=5)).settings["config"]["seed"] == 5
+        )
+
+    def test_images_as_bytes_or_in_another_order(self, data):
+        with pytest.raises(ValueError, match="floating-point numbers, like images / 255"):
+            small_search(((data[0] * 9).byte(), data[1]))
+        with pytest.raises(ValueError, match=r"Got rows of shape \(6, 6, 1\)"):
+            small_search((data[0].movedim(1, -1), data[1]))
+        with pytest.raises(ValueError, match="that are numbers, classes from 0"):
+            small_search((data[0], np.array(["a"] * 300)))
+
+    def test_too_little_to_judge_by(self, data):
+        with pytest.raises(ValueError, match="at least 5 rows to judge by"):
+            search(data[0][:20], data[1][:20], network=offered(), device="cpu")
+        with pytest.raises(ValueError, match="Expected targets that vary"):
+            small_search((data[0], torch.zeros_like(data[1])))
+
+    def test_what_cannot_be_cut_before_it_is_trained(self, data):
+        class Turned(nn.Module):
+            in_channels, out_channels, channel_axis = 4, 4, -3
+
+            def forward(self, x):
+                return x.flip(-1)
+
+        conv = nn.Conv2d(1, 4, 3, bias=False)
+        network = SpectralChain([conv, Turned(), Pooled(4, 2)], example=data[0][:1])
+        with pytest.raises(ValueError, match="weight"):
+            small_search(data, network=network, config=TrainConfig(epochs=10**6))
+
     def test_tasks_and_labels(self, data):
         with pytest.raises(ValueError, match="Expected a task among auto"):
             small_search(data, task="ranking")
         with pytest.raises(ValueError, match="class labels from 0 to 1"):
             small_search((data[0], data[1] + 1))
-        with pytest.raises(ValueError, match="Expected X and y"):
+        with pytest.raises(ValueError, match="Got list and NoneType"):
             search(list(data[0]), None, network=offered())
 
 
@@ -190,6 +298,17 @@ class TestTheFolder:
         assert torch.equal(spectral(judging[0]), result.trained(judging[0]))
         table = (tmp_path / "run" / "front.csv").read_text().splitlines()
         assert len(table) == 1 + len(result.front)
+
+    def test_by_force_what_was_there_goes(self, result, tmp_path):
+        (tmp_path / "networks").mkdir()
+        for name in ("settings.json", "networks/77.safetensors", "mine.txt"):
+            (tmp_path / name).write_text("{}")
+        result.save(tmp_path, force=True)
+        assert not (tmp_path / "settings.json").exists()
+        assert not (tmp_path / "networks" / "77.safetensors").exists()
+        assert (tmp_path / "mine.txt").exists()
+        with pytest.raises(FileNotFoundError, match="a search of a network"):
+            load_result(tmp_path)
 
     def test_a_folder_with_files_in_it_is_left_alone(self, result, tmp_path):
         (tmp_path / "mine.txt").write_text("mine")

@@ -1,6 +1,7 @@
 """Convolutions inside any module become chains, and nothing else changes."""
 
 import copy
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -157,13 +158,48 @@ class TestWhereTheyStand:
     def test_on_meta(self):
         assert spectralize(Small().to("meta"), target="features").features[0].maps[0].weight.is_meta
 
-    def test_patterns_and_names(self):
+    @pytest.mark.parametrize(
+        ("before", "after", "names"),
+        [
+            (["conv_0"], [], ["conv_0", "conv_0_1"]),
+            ([], ["conv_0"], ["conv_0", "conv_0_1"]),
+            (["conv_0", "conv_0_1"], [], ["conv_0", "conv_0_1", "conv_0_2"]),
+        ],
+    )
+    def test_children_of_one_name_are_numbered(self, before, after, names):
+        convolutions = nn.Sequential(conv(3, 4), nn.ReLU(), conv(4, 2))
+        first, last = ({name: nn.Sigmoid() for name in some} for some in (before, after))
+        stack = nn.Sequential(OrderedDict(first | {"conv": convolutions} | last))
+        spectral = spectralize(stack, target="")
+        kinds = [nn.Sigmoid] * len(before) + [SpectralChain] + [nn.Sigmoid] * len(after)
+        assert [name for name, _ in spectral.named_children()] == names
+        assert [type(part) for part in spectral] == kinds
+
+    def test_names(self):
         model = nn.ModuleDict({"a": Small().features, "b": Small().features, "c": conv(3, 3)})
         assert convolution_names(model) == ["a", "b"]
-        spectral = spectralize(model, target="[ab]")
+        spectral = spectralize(model, target=["a", "b"])
         assert [type(spectral[key][0]) for key in "ab"] == [SpectralChain] * 2
         with pytest.raises(ValueError, match=r"Got 'd'\. There are 'a', 'b'\."):
             spectralize(model, target="d")
+
+    def test_a_pattern_finds_linears_only(self):
+        model = nn.ModuleDict({"features": Small().features, "head": nn.Linear(32, 4)})
+        before = model["features"].state_dict()
+        spectral = spectralize(model, target="*", hidden=[50])
+        assert spectral["head"].widths == (32, 50, 4)
+        assert all(map(torch.equal, spectral["features"].state_dict().values(), before.values()))
+        both = spectralize(model, target=["*", "features"], hidden=[50])
+        assert both["features"][0].channels == (3, 50, 8)
+        assert isinstance(both["head"], SpectralNetwork)
+
+    def test_of_convolutions_with_a_head_a_pattern_finds_the_head(self):
+        head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2)]
+        model = nn.ModuleDict({"net": nn.Sequential(conv(3, 4), nn.ReLU(), *head)})
+        spectral = spectralize(model, target="n?t")["net"]
+        assert torch.equal(spectral[0].weight, model["net"][0].weight)
+        assert type(spectral[-1]) is SpectralNetwork
+        assert type(spectralize(model, target=["n?t", "net"])["net"]) is SpectralChain
 
     def test_linears_after_a_plain_flatten_are_what_is_replaced(self):
         convolutions = [conv(3, 4), nn.ReLU(), conv(4, 2), nn.ReLU(), nn.Flatten()]
@@ -231,6 +267,7 @@ class TestRefusals:
             (Small(), "features.0", r"two convolutions or more with one\. Got a Conv2d\."),
             (nn.Sequential(conv(3, 4), nn.ReLU()), "", "Got a Sequential of Conv2d, ReLU"),
             (nn.Sequential(nn.LazyConv2d(3, 3), nn.ReLU(), conv(3, 3)), "", "Got a LazyConv2d: ru"),
+            (Small(), "feat*", r"by their names, .* Got 'feat\*', which fits 'features'\."),
             (repeated(), "", "shared by '0', '2'"),
             (hooked(), "", "Sequential without hooks"),
             (nn.Sequential(conv(3, 4), nn.ReLU(), conv(4, 2).double()), "", "in one precision"),

@@ -16,8 +16,8 @@ from torchsparcs.direct import DirectSpace
 from torchsparcs.evidence import Judgement
 from torchsparcs.folds import FOLDS
 from torchsparcs.front import ROUNDING
-from torchsparcs.ladder import Rung
-from torchsparcs.search import _Search, is_worth_going_on, landing
+from torchsparcs.ladder import Rung, is_worth_going_on, landing
+from torchsparcs.search import _Search
 from torchsparcs.ways import WAYS
 
 QUICK = SearchConfig(epochs=1, path=2, ways=("asleep",), shrink=0.5, lr=0.03)
@@ -329,11 +329,23 @@ def test_cutting_goes_on_while_nothing_is_lost(smallest, expected):
 
 def test_it_lands_between_the_smallest_good_network_and_the_next_size_below():
     rungs = [rung(9, 0.9), rung(7, 0.91), rung(5, 0.895), rung(3, 0.7), rung(4, 0.95, own=0.5)]
-    above, below = landing(rungs, None, 0.6)
-    assert (above, below) == (rungs[2], 5)  # four columns and a bias were tried, and not borne out
-    assert landing(rungs[:3], None, 0.6) == (rungs[2], 0.6 * 6)
-    assert landing(rungs, 5, 0.6)[0] is rungs[3]  # nothing larger is wanted
-    assert landing([rung(2, math.nan)], None, 0.6)[0] is None
+    options = {"smallest": 2, "largest": None, "shrink": 0.6}
+    assert landing(rungs, **options) == (rungs[2], 5)  # which was tried, and not borne out
+    assert landing(rungs[:3], **options) == (rungs[2], 0.6 * 6)
+    assert landing(rungs, **{**options, "largest": 5}) == (rungs[3], 0.6 * 4)
+    assert landing([rung(1, 0.9)], **options) is None  # nothing smaller is possible
+    assert landing([rung(2, math.nan)], **options) is None
+
+
+def test_a_size_between_two_rungs_is_found():
+    """Without the landing the smallest network that is good enough has six neurons."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(600, 6, generator=generator)
+    y = torch.relu(x @ torch.randn(6, 5, generator=generator))
+    y = y @ torch.randn(5, 3, generator=generator)
+    config = SearchConfig(steps=500, ways=("asleep",), path=3)
+    result = search(x, y, widths=(20,), config=config, device="cpu", progress=False)
+    assert result.smallest().widths == (6, 5, 3)
 
 
 def test_a_search_goes_on_below_a_tenth_of_the_columns():

@@ -11,11 +11,11 @@ from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.export import to_onnx
 from torchsparcs.extraction import extract
 from torchsparcs.history import History
-from torchsparcs.layer_kinds import Pooled
 from torchsparcs.network import SpectralLinear, SpectralNetwork
 from torchsparcs.optimization import parameter_groups
 from torchsparcs.paths import path_norm, path_strengths
 from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
+from torchsparcs.pooled import Pooled
 from torchsparcs.population import Population
 from torchsparcs.pruning import PruningCurve, pruning_curve
 from torchsparcs.refinement import RefineConfig

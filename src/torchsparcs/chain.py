@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.activations import resolve_activation
-from torchsparcs.layer_kinds import Pooled
 from torchsparcs.linear_maps import along, checked_maps, products, reset_weight_
 from torchsparcs.network import SpectralModule, checked_widths
+from torchsparcs.pooled import Pooled
 
 
 class SpectralChain(SpectralModule):
@@ -69,11 +69,7 @@ class SpectralChain(SpectralModule):
         self.biases = nn.ParameterList(biases) if bias else None
 
     def reset_parameters(self) -> None:
-        """Back to one linear map: kernels of K positions normal, of variance 1 / (K √(C C')).
-
-        With the geometric mean of the channels before and after, neither signals nor gradients fade
-        or grow along the composition, at any depth. Embeddings and maps of unknown kinds stay.
-        """
+        """Back to one linear map, its weights drawn anew; embeddings and unknown maps stay."""
         for one in self.maps:
             reset_weight_(one)
         for values in self.hidden_eigenvalues:

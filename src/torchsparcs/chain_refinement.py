@@ -1,5 +1,6 @@
 """A compact chain made smaller rung by rung: cut, fine-tuned, judged."""
 
+import contextlib
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,12 +11,14 @@ from torchsparcs.chain_cutting import as_good_as, cuts_to
 from torchsparcs.compact_chain import CompactChain
 from torchsparcs.config import TrainConfig
 from torchsparcs.data import Data, Pair, is_pair, placed
+from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.progress import cutting_progress
 from torchsparcs.refinement import RefineConfig, constant_loss
 from torchsparcs.tasks import LossFunction, check_data, evaluate, resolve_task
 from torchsparcs.training import train
 
 SHRINK = 0.7  # of the parameters are left on the next rung
+JUDGED_AT_ONCE = 4  # batches of the training: without gradients they take less memory
 LOOKED_AT = 2000  # training rows that a cut looks at
 
 
@@ -32,27 +35,40 @@ class Rung(NamedTuple):
 
 
 def rungs(
-    network: CompactChain, data: Pair, validation: Data, tuning: TrainConfig
+    network: CompactChain,
+    data: Pair,
+    validation: Data,
+    tuning: TrainConfig,
+    through: int | None = None,
 ) -> Iterator[Rung]:
     """``network``, then one with at most 0.7 of the parameters, and so on, as small as it gets.
 
     Each is cut from the one before and fine-tuned on all of ``data`` as ``tuning`` says. Where a
-    layer might go, both ways are fine-tuned; without it is taken unless validation notices.
+    layer might go, both ways are fine-tuned; without it is taken unless validation notices. One of
+    the sizes on the way is ``through``.
     """
     x, y = data
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(tuning.seed))
     some = order[:LOOKED_AT].to(x.device)
     loss = resolve_task(tuning.task).loss
     constant = constant_loss(network, validation, tuning.task)
-    rung = Rung(network, *evaluate(network, validation, tuning.task))
+
+    def judged(network: CompactChain) -> Rung:
+        batch = JUDGED_AT_ONCE * tuning.batch_size
+        return Rung(network, *evaluate(network, validation, tuning.task, batch_size=batch))
+
+    rung = judged(network)
     while True:
         yield rung
-        size = rung.parameters
+        size, aim = rung.parameters, int(SHRINK * rung.parameters)
+        if through is not None and aim < through < size:
+            aim = through
         found = []
-        for cut in cuts_to(rung.network, (x[some], y[some]), loss, int(SHRINK * size)):
+        for cut in cuts_to(rung.network, (x[some], y[some]), loss, aim):
             if cut.parameter_count < size:
-                train(cut, data, tuning, progress=False)
-                found.append(Rung(cut, *evaluate(cut, validation, tuning.task)))
+                with contextlib.suppress(NonFiniteLossError):  # the other may do better
+                    train(cut, data, tuning, progress=False)
+                    found.append(judged(cut))
         if not found:
             return
         rung, *shorter = found

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from torchsparcs import report as reports
 from torchsparcs.chain import SpectralChain
 from torchsparcs.chain_refinement import Rung, rungs
 from torchsparcs.compact_chain import CompactChain
 from torchsparcs.config import TrainConfig
-from torchsparcs.data import Pair, is_pair, placed
+from torchsparcs.data import ARRAYS, Pair, placed
 from torchsparcs.devices import resolve_device
 from torchsparcs.extraction import extract
 from torchsparcs.front import Front, on_the_front
@@ -23,7 +25,7 @@ from torchsparcs.history import History
 from torchsparcs.progress import cutting_progress
 from torchsparcs.provenance import hardware, versions
 from torchsparcs.refinement import constant_loss
-from torchsparcs.runs import as_csv, check_folder, write_json, write_text
+from torchsparcs.runs import FORMAT, as_csv, cleared, write_json, write_text
 from torchsparcs.saving import save
 from torchsparcs.tasks import TASKS, check_data, predict, resolve_task
 from torchsparcs.training import train
@@ -31,6 +33,8 @@ from torchsparcs.training import train
 EPOCHS, BATCH = 30, 128
 HELD_OUT = 0.1
 TUNING_SHARE = 6  # as many epochs of the training for one of a rung
+FEWEST_JUDGES = 5
+AT_ONCE = 512  # rows that are judged together
 GIVEN_UP = 0.5  # of what the best loss gains over a constant answer: lower rungs are not worth it
 
 
@@ -82,7 +86,7 @@ class ChainResult(Front[ChainCandidate]):
         ``load`` reads each network; the spectral one is networks/trained.safetensors.
         """
         folder = Path(path)
-        check_folder(folder, force=force)
+        cleared(folder, force=force)
         rows = []
         for place, found in enumerate(self.front):
             name = f"networks/{place:02d}.safetensors"
@@ -90,7 +94,8 @@ class ChainResult(Front[ChainCandidate]):
             rows.append({**_numbers(found), "architecture": found.architecture, "network": name})
         save(self.trained, folder / "networks" / "trained.safetensors")
         write_text(folder / "front.csv", as_csv(rows))
-        write_json(folder / "front.json", {"front": rows, "settings": self.settings})
+        content = {"format": FORMAT, "front": rows, "settings": self.settings}
+        write_json(folder / "front.json", content)  # the last: a folder that has one is whole
 
     def report(self, path: str | Path = "report.html", *, force: bool = False) -> Path:
         """Write the page about this search: one file, for any browser. Needs Matplotlib."""
@@ -125,27 +130,19 @@ def search_chain(
 
     One training, then rung by rung 0.7 of the parameters, each fine-tuned for a sixth of the
     training's epochs, with half its learning rate and decay, and judged on the rows held out. It
-    ends where half of what the best network gains over a constant answer is lost.
+    ends where half of what the best network gains over a constant answer is lost, and not before
+    ``max_parameters`` is reached.
     """
     if not isinstance(chain, SpectralChain):
         raise ValueError(f"Expected a SpectralChain as the network. Got {type(chain).__name__}.")
-    if not is_pair(data):
-        raise ValueError("Expected X and y as arrays or tensors where a network is given.")
-    task = _resolved(task, data[1])
-    if config is None:
-        config = TrainConfig(task=task, epochs=EPOCHS, batch_size=BATCH, seed=seed)
-    elif not isinstance(config, TrainConfig):
-        raise ValueError(
-            f"Expected a TrainConfig where a network is given. Got {type(config).__name__}."
-        )
-    else:
-        config = dataclasses.replace(config, task=task, seed=seed)
-    on, start = resolve_device(device), time.perf_counter()
+    if max_parameters is not None and max_parameters < 1:
+        raise ValueError(f"Expected max_parameters of at least 1. Got {max_parameters}.")
+    config = _recipe(config, task, seed, data[1])
+    task, on, start = str(config.task), resolve_device(device), time.perf_counter()
     trained = copy.deepcopy(chain).to(on)
-    like = trained.output_eigenvalues
-    fitted, judging = _split(placed(data, like), validation, seed, like)
-    check_data(trained, fitted, task)
-    check_data(trained, judging, task, name="validation data")
+    extract(trained)  # what cannot be is refused before the training
+    whole = _checked(trained, data, task)
+    fitted, judging = _split(trained, whole, validation, task, config.seed)
     history = train(trained, fitted, config, validation=judging, progress=progress)
     tuning = dataclasses.replace(
         config,
@@ -158,7 +155,7 @@ def search_chain(
     attempts: list[ChainCandidate] = []
     with cutting_progress(progress) as show:
         constant, best = math.inf, math.inf
-        for rung in rungs(extract(trained), fitted, judging, tuning):
+        for rung in rungs(extract(trained), fitted, judging, tuning, through=max_parameters):
             show(f"{rung.parameters:,} parameters, score {rung.score:.4f}")
             if not attempts:
                 constant = constant_loss(rung.network, judging, task)
@@ -184,36 +181,84 @@ def search_chain(
     return ChainResult(front, tuple(attempts), trained.cpu(), history, settings)
 
 
-def _resolved(task: str, y: Any) -> str:
-    """Among the tasks of a training; "auto" goes by whether the targets are whole numbers."""
-    if task == "auto":
-        task = "regression" if torch.as_tensor(y[:1]).is_floating_point() else "classification"
-    task = "multiclass" if task == "classification" else task
-    if not isinstance(task, str) or task not in TASKS:
+def _recipe(config: Any, task: str, seed: int, y: Any) -> TrainConfig:
+    """``config`` with a task that has a name, and the seed; what contradicts it is refused."""
+    if config is None:
+        config = TrainConfig(epochs=EPOCHS, batch_size=BATCH)
+    if not isinstance(config, TrainConfig):
         raise ValueError(
-            f"Expected a task among auto, classification and {', '.join(TASKS)}. Got {task!r}."
+            f"Expected a TrainConfig where a network is given. Got {type(config).__name__}."
         )
-    return task
+    own = None if config.task == TrainConfig.task else config.task  # a default says nothing
+    asked: Any = "multiclass" if task == "classification" else task
+    if asked == "auto":
+        asked = own or ("multiclass" if _is_whole(y) else "regression")
+    if asked not in TASKS:
+        raise ValueError(
+            f"Expected a task among auto, classification and {', '.join(TASKS)}. Got {asked!r}."
+        )
+    for name, given, of_config in (("task", asked, own), ("seed", seed or None, config.seed)):
+        if given and of_config and given != of_config:
+            raise ValueError(
+                f"Expected one {name}. Got {given!r} and, in the TrainConfig, {of_config!r}."
+            )
+    return dataclasses.replace(config, task=asked, seed=seed or config.seed)
+
+
+def _is_whole(y: Any) -> bool:
+    """Whether targets are whole numbers, by their type."""
+    if isinstance(y, Tensor):
+        return not y.is_floating_point()
+    return isinstance(y, np.ndarray) and y.dtype.kind in "biu"
+
+
+def _checked(chain: SpectralChain, data: Any, task: str, name: str = "data") -> Pair:
+    """``data`` on the device of ``chain``; a ValueError where it cannot take them."""
+    if len(data) != 2 or not all(isinstance(part, ARRAYS) for part in data):
+        kinds = " and ".join(type(part).__name__ for part in data)
+        raise ValueError(f"Expected X and y as arrays or tensors for a network. Got {kinds}.")
+    for what, part in zip(("inputs", "targets"), data, strict=True):
+        if isinstance(part, np.ndarray) and part.dtype.kind not in "biuf":
+            raise ValueError(f"Expected {what} that are numbers, classes from 0. Got {part.dtype}.")
+    x, y = (torch.as_tensor(part) for part in data)
+    is_embedded = isinstance(chain.maps[0], nn.Embedding)
+    if not is_embedded and not x.is_floating_point():
+        raise ValueError(
+            f"Expected inputs as floating-point numbers, like images / 255. Got {x.dtype}."
+        )
+    pair = placed((x, y), chain.output_eigenvalues)
+    try:
+        check_data(chain, pair, task, name=name)
+    except RuntimeError as error:
+        raise ValueError(
+            f"Expected inputs as {chain} takes them. Got rows of shape {tuple(x.shape[1:])} in "
+            f"the {name}: {error}"
+        ) from error
+    if len(pair[1].unique()) < 2:
+        raise ValueError(f"Expected targets that vary. Those of the {name} are all the same.")
+    return pair
 
 
 def _candidate(rung: Rung, judging: Pair, task: str) -> ChainCandidate:
-    output, target, _ = predict(rung.network, judging)
+    output, target, _ = predict(rung.network, judging, batch_size=AT_ONCE)
     scores = resolve_task(task).scores
     assert scores is not None  # of a named task
-    each = scores(output, target)
+    each = scores(output, target).double().reshape(len(output), -1).mean(dim=1)
     return ChainCandidate(
         copy.deepcopy(rung.network).cpu(),
         rung.score,
-        each.std().item() / math.sqrt(len(each)) if len(each) > 1 else math.nan,
+        (each - each.mean()).square().sum().sqrt().item() / len(each),
         rung.loss,
         rung.network.macs(judging[0][:1]),
     )
 
 
-def _split(data: Pair, validation: Any, seed: int, like: torch.Tensor) -> tuple[Pair, Pair]:
+def _split(
+    chain: SpectralChain, data: Pair, validation: Any, task: str, seed: int
+) -> tuple[Pair, Pair]:
     """Rows to be fitted to and rows that judge."""
-    if isinstance(validation, (tuple, list)) and is_pair(tuple(validation)):
-        return data, placed(tuple(validation), like)
+    if isinstance(validation, (tuple, list)):
+        return data, _checked(chain, validation, task, "validation data")
     x, y = data
     share = HELD_OUT if isinstance(validation, str) and validation == "auto" else validation
     if not isinstance(share, float) or not 0 < share <= 0.5:
@@ -221,8 +266,12 @@ def _split(data: Pair, validation: Any, seed: int, like: torch.Tensor) -> tuple[
             "Expected validation to be 'auto', a share of the rows up to 0.5, or a pair (X, y), "
             f"where a network is given. Got {validation!r}."
         )
-    if len(x) < 2:
-        raise ValueError(f"Expected at least two rows to hold some out. Got {len(x)}.")
+    count = round(share * len(x))
+    if count < FEWEST_JUDGES:
+        raise ValueError(
+            f"Expected at least {FEWEST_JUDGES} rows to judge by. Got {len(x)} rows, of which "
+            f"{count} are held out: give a larger share, or validation=(X, y)."
+        )
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed)).to(x.device)
-    held, kept = order.split([count := max(1, round(share * len(x))), len(x) - count])
+    held, kept = order.split([count, len(x) - count])
     return (x[kept], y[kept]), (x[held], y[held])

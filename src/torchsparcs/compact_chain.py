@@ -50,8 +50,7 @@ class CompactChain(nn.Module):
     def of(cls, chain: SpectralChain) -> "CompactChain":
         """The same function, with no more channels than it needs to be exactly that."""
         stages = exactly_reduced(direct_stages(chain))
-        activation = chain.activation_name if chain.has_named_activation else chain.activation
-        dtype = chain.output_eigenvalues.dtype
+        activation, dtype = chain.named_activation, chain.output_eigenvalues.dtype
         return cls.from_stages(stages, activation=activation, dtype=dtype)
 
     @classmethod
@@ -95,7 +94,10 @@ class CompactChain(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
     def forward(self, input: Tensor) -> Tensor:
-        return self.signals(input)[-1]
+        signal = self.layers[0](input)
+        for k, layer in enumerate(self.layers[1:]):
+            signal = layer(self.activated(k, signal))
+        return signal
 
     def signals(self, input: Tensor) -> list[Tensor]:
         """What each layer gives, before any activation."""

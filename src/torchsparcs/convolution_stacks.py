@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 
 from torch import nn
 
 from torchsparcs.chain import SpectralChain
-from torchsparcs.layer_kinds import CONVOLUTIONS, TRANSPOSED, Pooled, another
+from torchsparcs.layer_kinds import CONVOLUTIONS, TRANSPOSED, another
 from torchsparcs.linear_maps import fitting_channels
 from torchsparcs.network import checked_widths
+from torchsparcs.pooled import Pooled
 from torchsparcs.stacks import (
     Activation,
     Named,
@@ -96,15 +97,17 @@ def read_convolutions(part: nn.Module, name: str) -> ConvolutionStack:
     if any(not is_alike(activations[0], other) for other in activations):
         raise _refusal(name, f"different ones: {', '.join(map(str, activations))}")
     fitting_channels(maps)
+    keys = _keys([place for place, _ in leaves])
+    children = [(key, one) for key, (_, one) in zip(keys, leaves, strict=True)]
     normalised = any(isinstance(one, NORMS) for one in left_out)
     return ConvolutionStack(
         layers=layers,
         maps=tuple(maps),
         has_bias=normalised or any(one.bias is not None for one in maps),
         activation=activations[0],
-        first=_key(leaves[places[0]][0]),
-        before=tuple((_key(key), one) for key, one in leaves[: places[0]]),
-        after=tuple((_key(key), one) for key, one in leaves[places[-1] + 1 :]),
+        first=keys[places[0]],
+        before=tuple(children[: places[0]]),
+        after=tuple(children[places[-1] + 1 :]),
         left_out=tuple(str(one) for one in left_out if not is_idle(one)),
     )
 
@@ -144,9 +147,16 @@ def _leaves(part: nn.Module, prefix: str = "") -> list[Named]:
     return [leaf for key, child in parts for leaf in _leaves(child, f"{key}.") or [(key, child)]]
 
 
-def _key(place: str) -> str:
-    """As a child may be called."""
-    return place.replace(".", "_")
+def _keys(places: Sequence[str]) -> list[str]:
+    """As children may be called: conv.0 is conv_0, or conv_0_1 where another is called that."""
+    keys: list[str] = []
+    for place in places:
+        key = plain = place.replace(".", "_")
+        numbers = count(1)
+        while key in keys:
+            key = f"{plain}_{next(numbers)}"
+        keys.append(key)
+    return keys
 
 
 def _places(leaves: Sequence[nn.Module]) -> list[int]:

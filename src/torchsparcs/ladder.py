@@ -13,12 +13,16 @@ from torchsparcs.config import TrainConfig
 from torchsparcs.crew import Crew
 from torchsparcs.direct import DirectSpace, direct_space, parameter_count, simplified
 from torchsparcs.elimination import cut_to
+from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.evidence import Evidence, Judgement
+from torchsparcs.front import LEAST_TOLERANCE
 from torchsparcs.population import Population
 
 ROWS_PER_SOURCE = 4  # of data, for the least squares of a cut
 FEWEST_ROWS = 2000
 FEWEST_GROUPS = 3
+BETWEEN = 4  # sizes that are tried between two others
+CLOSE = 0.95  # of a size is as good as the size itself
 BELOW_LINEAR = 10  # the smallest size that is planned is a linear model's divided by that
 
 
@@ -93,29 +97,39 @@ class Ladder:
         The groups are spread over the sizes down to ``size`` · ``shrink``. Once they have all been
         cut, but for one, that with the highest loss leaves at every step, until few are left.
         """
-        evidence, groups = self.evidence, len(self.groups)
-        sizes = [math.floor(size * shrink ** (place / groups)) for place in range(groups)]
+        groups = len(self.groups)
         uncut = sum(parameter_count(d) <= size for d in self._final)
-        self.cuts += 1
-        self._cut(sizes)
-        population = CompactPopulation(self.directs).to(evidence.inputs.device)
-        weights = evidence.member_weights(groups)
-        self.crew.train(f"tuning {self.cuts}", population, evidence.pair, tuning, weights)
-        self.directs = population.to_directs()
-        rungs = self._rungs(population)
+        sizes = [math.floor(size * shrink ** (place / groups)) for place in range(groups)]
+        rungs = self._tuned(sizes, tuning)
         if uncut <= 1 and groups > FEWEST_GROUPS:
             self._leave(max(rungs, key=lambda rung: rung.judgement.loss).group)
         return rungs
 
     def between(self, above: Rung, below: float, tuning: TrainConfig) -> list[Rung]:
-        """The group of ``above`` once more, cut to a few sizes between its own and ``below``.
+        """The group of ``above`` alone, cut to a few sizes between its own and ``below``.
 
-        The ladder goes on with these alone.
+        None where there is no size between them, or where every fine-tuning diverges.
         """
-        copies = FEWEST_GROUPS + 1
-        self.directs, self.groups = above.directs * copies, [above.group] * copies
-        ratio = (below / above.parameters) ** (1 / (copies + 1))
-        return self.step(math.floor(above.parameters * ratio), ratio**copies, tuning)
+        ratio = (below / above.parameters) ** (1 / (BETWEEN + 1))
+        wanted = {math.floor(above.parameters * ratio**place) for place in range(1, BETWEEN + 1)}
+        sizes = sorted((size for size in wanted if below < size < above.parameters), reverse=True)
+        if not sizes:
+            return []
+        self.directs, self.groups = above.directs * len(sizes), [above.group] * len(sizes)
+        try:
+            return self._tuned(sizes, tuning)
+        except NonFiniteLossError:
+            return []
+
+    def _tuned(self, sizes: list[int], tuning: TrainConfig) -> list[Rung]:
+        """Every group cut to its size, fine-tuned and judged."""
+        self.cuts += 1
+        self._cut(sizes)
+        population = CompactPopulation(self.directs).to(self.evidence.inputs.device)
+        weights = self.evidence.member_weights(len(sizes))
+        self.crew.train(f"tuning {self.cuts}", population, self.evidence.pair, tuning, weights)
+        self.directs = population.to_directs()
+        return self._rungs(population)
 
     @property
     def _starts(self) -> range:
@@ -163,6 +177,38 @@ class Ladder:
             Rung(group, self.cuts, judgement, self.directs[start : start + fits])
             for group, judgement, start in zip(self.groups, judgements, self._starts, strict=True)
         ]
+
+
+def good_enough(rungs: list[Rung]) -> list[Rung]:
+    """Those that bear their score out and are within an error of the best of them."""
+    trusted = [rung for rung in rungs if rung.judgement.is_borne_out]
+    best = max((rung.judgement for rung in trusted), key=lambda one: one.score, default=None)
+    if best is None:
+        return []
+    enough = best.score - max(best.standard_error, LEAST_TOLERANCE)
+    return [rung for rung in trusted if rung.judgement.score >= enough]
+
+
+def is_worth_going_on(rungs: list[Rung], size: int) -> bool:
+    """Whether a network of at most ``size`` parameters is within an error of the best so far."""
+    return any(rung.parameters <= size for rung in good_enough(rungs))
+
+
+def landing(
+    rungs: list[Rung], *, smallest: int, largest: int | None, shrink: float
+) -> tuple[Rung, float] | None:
+    """The smallest network within an error of the best, and the next size tried below it.
+
+    None where there is no such network, or hardly a size between the two.
+    """
+    fitting = [rung for rung in rungs if largest is None or rung.parameters <= largest]
+    above = min(good_enough(fitting), key=lambda rung: rung.parameters, default=None)
+    if above is None:
+        return None
+    own = (rung.parameters for rung in rungs if rung.group == above.group)
+    tried = (size for size in own if size < above.parameters)
+    below = max(smallest, max(tried, default=shrink * above.parameters))
+    return None if below > CLOSE * above.parameters else (above, below)
 
 
 def _cut_group(

@@ -15,10 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from torchsparcs.layer_kinds import CONVOLUTIONS, LOOKED_UP, TRANSPOSED, Pooled, another
+from torchsparcs.layer_kinds import CONVOLUTIONS, LOOKED_UP, TRANSPOSED, another
+from torchsparcs.pooled import Pooled
 
 SIDE = 8  # of the signals on which unknown maps are tried
 TOLERANCE = 1e-4  # of that trial, relative to the size of what comes out
+NARROW = 8  # channels come out of a first map for each that comes in: twice its work is little
 
 
 class Channels(NamedTuple):
@@ -149,11 +151,13 @@ def products(
     """φ (L_source ⊙ z) − L_target ⊙ φ z and, with ``both``, φ z. No ``source`` are zeros.
 
     Where the map has a weight for each pair of channels they come out of one product, with the
-    weights φ ⊙ (L_source − L_target) and φ side by side: the backward pass then needs z alone.
+    weights φ ⊙ (L_source − L_target) and φ side by side: the backward pass then needs z alone. A
+    first map of which few channels come in is worth that, too; otherwise it is applied once.
     """
     if isinstance(map, Pooled):
         return products(map.dense, map.pooled(z), source, target, (-1, -1), both=both)
-    if type(map) not in (*CONVOLUTIONS, *TRANSPOSED, nn.Linear):
+    is_wide = source is None and NARROW * z.shape[axes[0]] > len(target)
+    if type(map) not in (*CONVOLUTIONS, *TRANSPOSED, nn.Linear) or is_wide:
         image = map(z)
         outflow = along(target, axes[1]) * image
         inflow = -outflow if source is None else map(along(source, axes[0]) * z) - outflow

@@ -41,6 +41,9 @@ class SpectralModule(nn.Module):
 
     hidden_eigenvalues: nn.ParameterList
     output_eigenvalues: nn.Parameter
+    activation_name: str
+    activation: Callable[[Tensor], Tensor]
+    has_named_activation: bool
 
     @property
     def transfer_parameters(self) -> list[nn.Parameter]:
@@ -51,6 +54,11 @@ class SpectralModule(nn.Module):
     def penalised_eigenvalues(self) -> list[Tensor]:
         """Those that cost something: of the hidden layers."""
         return list(self.hidden_eigenvalues)
+
+    @property
+    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
+        """The activation by its name, or the function itself where it has none."""
+        return self.activation_name if self.has_named_activation else self.activation
 
     @property
     def recruited(self) -> list:
@@ -133,11 +141,6 @@ class DenseModule(SpectralModule):
         """Those of the hidden layers, after those of the input layer where they are trained."""
         trained = [self.input_eigenvalues] if self.train_input_eigenvalues else []
         return [*trained, *self.hidden_eigenvalues]
-
-    @property
-    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
-        """The activation by its name, or the function itself where it has none."""
-        return self.activation_name if self.has_named_activation else self.activation
 
     def _propagate(self, input: Tensor, rows: int) -> Tensor:
         """The update rule on ``input``; ``rows`` of it decide where folding is cheaper."""

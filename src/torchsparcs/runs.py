@@ -45,11 +45,7 @@ def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
     search goes. ``settings.json`` comes last: a folder that has one is whole.
     """
     folder = Path(path)
-    check_folder(folder, force=force)
-    for name in ("settings.json", "report.html"):
-        (folder / name).unlink(missing_ok=True)
-    for old in (folder / "networks").glob("*.safetensors"):
-        old.unlink()
+    cleared(folder, force=force)
     candidates = [*result.front, result.linear]
     names = [f"{index:02d}" for index in range(len(result.front))] + ["linear"]
     for name, candidate in zip(names, candidates, strict=True):
@@ -78,8 +74,11 @@ def read_run(
     """The parts of a ``SearchResult``; ``candidate`` and ``attempt`` are made of theirs."""
     folder = Path(path)
     if not (folder / "settings.json").is_file():
-        begun = " It is not finished: sparcs search --resume goes on with it."
-        known = begun if (folder / "parts" / "job.json").is_file() else ""
+        known = ""
+        if (folder / "parts" / "job.json").is_file():
+            known = " It is not finished: sparcs search --resume goes on with it."
+        elif (folder / "networks" / "trained.safetensors").is_file():
+            known = " It holds a search of a network: load() reads each file of networks/."
         raise FileNotFoundError(
             f"Expected the folder of a search. {folder} has no settings.json.{known}"
         )
@@ -135,6 +134,16 @@ def _check_networks(networks: list[CompactNetwork], preprocessing: Preprocessing
                 f"a network has {widths[0]} inputs and {widths[-1]} outputs of {kind}; "
                 f"the table has {inputs} and {outputs}"
             )
+
+
+def cleared(folder: Path, *, force: bool) -> None:
+    """Take away what an earlier search left in ``folder``, where a result may be written there."""
+    check_folder(folder, force=force)
+    files = ["settings.json", "report.html", "front.json", "front.csv"]
+    for name in [*files, "history.json", "history.safetensors"]:
+        (folder / name).unlink(missing_ok=True)
+    for old in (folder / "networks").glob("*.safetensors"):
+        old.unlink()
 
 
 def check_folder(folder: Path, *, force: bool) -> None:

@@ -18,11 +18,11 @@ from torchsparcs.devices import resolve_device, threads_for
 from torchsparcs.engines import Engine, engine_of
 from torchsparcs.evidence import Evidence, counted_rows
 from torchsparcs.folds import MANY_ROWS
-from torchsparcs.front import LEAST_TOLERANCE, on_the_front
+from torchsparcs.front import on_the_front
 from torchsparcs.gathering import gathered
 from torchsparcs.history import History
 from torchsparcs.journal import opened
-from torchsparcs.ladder import Ladder, Rung
+from torchsparcs.ladder import Ladder, Rung, is_worth_going_on, landing
 from torchsparcs.network import checked_widths
 from torchsparcs.population import Population
 from torchsparcs.preprocessing import Inputs, Preprocessing, Target
@@ -39,7 +39,6 @@ PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 
 PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.4  # of the steps of the training
 PATH_RATIO = 5.0  # from one penalty weight to the next
 LANDINGS = 2  # looks between the smallest network that is good enough and the next smaller one
-CLOSE = 0.95  # of a size is as good as the size itself
 LINEAR = 1e6  # a penalty weight under which nothing can be recruited
 
 
@@ -156,12 +155,18 @@ def search(
     if max_parameters is not None:
         max_parameters = _whole("max_parameters", max_parameters)
     if network is not None:
-        for_tables = (widths, penalty_weights, sample_weight, activation, engine, checkpoint)
-        if (*for_tables, resume) != (None, "auto", None, "relu", "local", None, False):
-            raise ValueError(
-                "Expected none of widths, penalty_weights, sample_weight, activation, engine, "
-                "checkpoint and resume where a network is given. Got some."
-            )
+        for_tables = {
+            "widths": widths is not None,
+            "penalty_weights": not _is_auto(penalty_weights),
+            "sample_weight": sample_weight is not None,
+            "activation": activation != "relu",
+            "engine": engine != "local",
+            "checkpoint": checkpoint is not None,
+            "resume": resume is not False,
+        }
+        if any(for_tables.values()):
+            given = ", ".join(name for name, is_given in for_tables.items() if is_given)
+            raise ValueError(f"Expected no {given} where a network is given: it is for tables.")
         return search_chain(
             network,
             (X, y),
@@ -339,18 +344,12 @@ class _Search:
         planned, place = len(sizes), 0
         while place < len(sizes):
             size, place = sizes[place], place + 1
-            share = config.tune_share * (0.5 + min(1, place / planned))  # the small need it most
-            tuning = config.tuning(way, evidence, self.steps * share, self.seed)
+            tuning = self._tuning(way, 0.5 + min(1, place / planned))  # the small need it most
             with stage(f"cutting to {size:,} parameters", self.progress):
                 rungs += ladder.step(size, config.shrink, tuning)
             if place == len(sizes) and size > 2 * self.outputs and is_worth_going_on(rungs, size):
                 sizes.append(max(2 * self.outputs, math.floor(size * config.shrink)))
-        for _ in range(LANDINGS):
-            above, below = landing(rungs, largest, config.shrink)
-            if above is None or below > CLOSE * above.parameters:
-                break
-            with stage(f"looking between {below:,.0f} and {above.parameters:,}", self.progress):
-                rungs += ladder.between(above, below, tuning)
+        rungs += self._landed(ladder, rungs, way, largest)
         best_linear = max(linear, key=lambda rung: rung.judgement.score)
         found = [
             Candidate.of(
@@ -370,6 +369,30 @@ class _Search:
             if rung.judgement.is_borne_out or rung is best_linear
         ]
         return found[place], trusted
+
+    def _landed(
+        self, ladder: Ladder, rungs: list[Rung], way: Way, largest: int | None
+    ) -> list[Rung]:
+        """Looks between the smallest network that is good enough and the next size below it."""
+        found: list[Rung] = []
+        shrink, smallest = self.config.shrink, 2 * self.outputs
+        for _ in range(LANDINGS):
+            judged = [*rungs, *found]
+            place = landing(judged, smallest=smallest, largest=largest, shrink=shrink)
+            if place is None:
+                break
+            above, below = place
+            with stage(f"looking between {below:,.0f} and {above.parameters:,}", self.progress):
+                new = ladder.between(above, below, self._tuning(way, 1.5))
+            found += new
+            if not any(below < rung.parameters < above.parameters for rung in new):
+                break
+        return found
+
+    def _tuning(self, way: Way, share: float) -> TrainConfig:
+        """A fine-tuning, for that share of its usual length."""
+        steps = self.steps * self.config.tune_share * share
+        return self.config.tuning(way, self.evidence, steps, self.seed)
 
     def _population(self, members: int, way: Way) -> Population:
         population = Population(
@@ -392,35 +415,6 @@ class _Search:
     ) -> History:
         weights = evidence.member_weights(population.members // evidence.fits)
         return self.crew.train(name, population, evidence.pair, config, weights, progress=progress)
-
-
-def landing(rungs: list[Rung], largest: int | None, shrink: float) -> tuple[Rung | None, float]:
-    """The smallest network within an error of the best, and the next size tried below it."""
-    fitting = [rung for rung in rungs if largest is None or rung.parameters <= largest]
-    trusted = [rung for rung in fitting if rung.judgement.is_borne_out]
-    best = max((rung.judgement for rung in trusted), key=lambda one: one.score, default=None)
-    if best is None:
-        return None, 0.0
-    enough = best.score - max(best.standard_error, LEAST_TOLERANCE)
-    good = [rung for rung in trusted if rung.judgement.score >= enough]
-    above = min(good, key=lambda rung: rung.parameters)
-    smaller = [
-        rung.parameters
-        for rung in rungs
-        if rung.group == above.group and rung.parameters < above.parameters
-    ]
-    return above, max(smaller, default=shrink * above.parameters)
-
-
-def is_worth_going_on(rungs: list[Rung], size: int) -> bool:
-    """Whether a network of at most ``size`` parameters is within an error of the best so far."""
-    trusted = [rung for rung in rungs if rung.judgement.is_borne_out]
-    best = max((rung.judgement for rung in trusted), key=lambda one: one.score, default=None)
-    if best is None:
-        return False
-    enough = best.score - max(best.standard_error, LEAST_TOLERANCE)
-    small = (rung for rung in trusted if rung.parameters <= size)
-    return any(rung.judgement.score >= enough for rung in small)
 
 
 def _thinned(history: History) -> History:

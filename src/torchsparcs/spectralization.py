@@ -63,7 +63,8 @@ def spectralize(
 
     Args:
         target: dotted names, as ``module.named_modules()`` gives them, or patterns like
-            ``"blocks.*.mlp"``; ``""`` is the module itself.
+            ``"blocks.*.mlp"``, which find Linears and stacks of them, never convolutions; ``""`` is
+            the module itself.
         hidden: the widths of the hidden layers, the same for each target. By default those of the
             stack; a single Linear has none. Of convolutions there are as many as there were.
         activation: by default that of the stack, and ``"relu"`` for a single Linear.
@@ -82,12 +83,13 @@ def spectralize(
     ):
         raise ValueError(f"Expected hidden to be widths, at least one. Got {hidden!r}.")
     several = isinstance(target, Sequence) and not isinstance(target, str)
-    names = _resolved(module, list(target) if several else [target])
+    targets = list(target) if several else [target]
+    names = _resolved(module, targets)
     # a deep copy that finds these already copied copies all the rest
     memo: dict[int, Any] = {}
     for name in names:
         part = module.get_submodule(name)
-        stack = _read(module, part, name)
+        stack = _read(module, part, name, is_named=name in targets)
         if stack.left_out:
             lost = ", ".join(stack.left_out)
             warnings.warn(
@@ -101,14 +103,20 @@ def spectralize(
     return result
 
 
-def _read(module: nn.Module, part: nn.Module, name: str) -> LinearStack | ConvolutionStack:
-    """What ``part`` of ``module`` is, or a ValueError where it cannot be replaced."""
+def _read(
+    module: nn.Module, part: nn.Module, name: str, *, is_named: bool
+) -> LinearStack | ConvolutionStack:
+    """What ``part`` of ``module`` is, or a ValueError where it cannot be replaced.
+
+    Convolutions are, which start afresh, only where ``name`` was given and not found by a pattern.
+    """
     if any(isinstance(outer, nn.MultiheadAttention) for outer in _ancestors(module, name)):
         raise ValueError(
             "Expected a target outside nn.MultiheadAttention, which reads the weights of its "
             f"Linears directly. Got {name!r}."
         )
-    stack = (read_convolutions if is_convolutional(part) else read_stack)(part, name)
+    convolves = is_named and is_convolutional(part)
+    stack = (read_convolutions if convolves else read_stack)(part, name)
     _check_alone(module, part, stack, name)
     return stack
 
@@ -161,8 +169,8 @@ def _resolved(module: nn.Module, targets: Sequence[Any]) -> list[str]:
         found = [target] if target in known else _matches(module, known, target)
         if not found:
             raise ValueError(
-                "Expected the name of a Linear, of a stack of them, of a stack of convolutions, or "
-                f"a pattern of such names. Got {target!r}. "
+                "Expected the name of a Linear, of a stack of them, or a pattern of such names, or "
+                f"the name of a stack of convolutions. Got {target!r}. "
                 f"There are {quoted(_known(module)) or 'none'}."
             )
         names.update(dict.fromkeys(found))
@@ -183,7 +191,14 @@ def _matches(module: nn.Module, known: Sequence[str], pattern: Any) -> list[str]
     def among(names: Sequence[str]) -> list[str]:
         return [name for name in names if name and fnmatch.fnmatchcase(name, pattern)]
 
-    return among(_known(module)) or among(known)[:1]
+    found, others = among(stack_names(module)), among(known)
+    convolving = [name for name in others if is_convolutional(module.get_submodule(name))]
+    if convolving and not found:
+        raise ValueError(
+            "Expected stacks of convolutions by their names, because they start afresh: patterns "
+            f"find Linears only. Got {pattern!r}, which fits {quoted(convolving)}."
+        )
+    return found or others[:1]
 
 
 def _known(module: nn.Module) -> list[str]:

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.chain import SpectralChain
-from torchsparcs.layer_kinds import CONVOLUTIONS, TRANSPOSED, Pooled
+from torchsparcs.layer_kinds import CONVOLUTIONS, TRANSPOSED
 from torchsparcs.linear_maps import channel_weights, merged, trimmed
+from torchsparcs.pooled import Pooled
 
 RANK_TOLERANCE = 1e-9  # of the largest singular value; the arithmetic is in float64
 

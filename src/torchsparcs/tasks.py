@@ -46,10 +46,11 @@ def _task_of_rows(
 
 def _aligned(output: Tensor, target: Tensor) -> Tensor:
     """The target in the shape of the output, so that nothing broadcasts by accident."""
-    if target.shape != output.shape and target.shape != output.shape[:-1]:
+    is_column = output.shape[-1:] == (1,) and target.shape == output.shape[:-1]
+    if target.shape != output.shape and not is_column:
         raise ValueError(
-            f"Expected targets of shape {tuple(output.shape)}, like the output. "
-            f"Got {tuple(target.shape)}."
+            f"Expected as many numbers a row as there are outputs, {tuple(output.shape[1:])}. Got "
+            f"{tuple(target.shape[1:])}; classes are whole numbers with task='multiclass'."
         )
     return target.reshape(output.shape).to(output.dtype)
 
