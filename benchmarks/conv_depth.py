@@ -1,4 +1,4 @@
-"""Twelve convolutions offered for a task that needs four: does the search find that out?
+"""Thirteen convolutions offered for a task that needs four: does the search find that out?
 
 Rows of 24 numbers on a ring and three rounds: the larger of two neighbours, then the smaller of two
 places that are two apart, then the larger of two that are three apart. Each round is an activation

@@ -400,6 +400,13 @@ class TestCifar10:
         with pytest.raises(FileNotFoundError, match=r"cifar-10-python\.tar\.gz"):
             reproduce(EXPERIMENTS["cifar10"], tmp_path / "out", setting=TINY["cifar10"])
 
+    def test_a_start_that_failed_is_no_work_to_go_on_with(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        for data in ("cifar10", "elsewhere.npz"):
+            setting = replace(TINY["cifar10"], data=data)
+            with pytest.raises(FileNotFoundError):
+                reproduce(EXPERIMENTS["cifar10"], tmp_path / "out", setting=setting)
+
 
 class TestCifar100:
     def test_both_heads_learn(self, done):

@@ -59,7 +59,10 @@ class Front(Generic[Found]):
         return fitting[-1]
 
     def pick(self, rule: "str | int | Found" = "smallest") -> Found:
-        """By a rule ("best", "smallest"), or the candidate of that place on the front."""
+        """By a rule, or the candidate of that place on the front.
+
+        The rules are "best" and "smallest", for a table also "linear".
+        """
         if isinstance(rule, type(self.front[0])):
             return rule
         rules = self._rules()

@@ -154,7 +154,8 @@ def _by_name(name: str, folder: Path) -> Images:
         raise FileNotFoundError(
             f"Expected {archive.title} in the folder {str(folder)!r}, as {archive.file}, "
             f"{archive.folder} or {npz.name}. There is none. Download {archive.url} "
-            f"(md5 {archive.md5}) and put it there; it need not be unpacked."
+            f"(md5 {archive.md5}) and put it there; it need not be unpacked. An NPZ file has the "
+            "arrays train_x, train_y, test_x, test_y, the images as (N, H, W, C) of uint8."
         ) from error
 
 

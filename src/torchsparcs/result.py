@@ -1,4 +1,4 @@
-"""What a search found: the front, the rules that pick from it, predictions."""
+"""What a search of a table found: candidates, predictions, the folder and the page."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

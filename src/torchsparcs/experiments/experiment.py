@@ -117,9 +117,10 @@ def _found(work: Work, asked: Content, *, any_hardware: bool, force: bool) -> Co
     ones when it is done.
     """
     finished, begun = work.folder / RESULTS, work.parts / ASKED
-    known = begun if begun.is_file() else finished
+    done = any(part.name != ASKED for part in work.parts.glob("*"))  # a failed start leaves nothing
+    known = begun if begun.is_file() and done else finished
     if not known.is_file():
-        check_folder(work.folder, force=work.parts.is_dir() and not any(work.parts.iterdir()))
+        check_folder(work.folder, force=work.parts.is_dir() and not done)
         return None
     content = read_json(known)
     if "experiment" not in content:

@@ -44,7 +44,9 @@ def chain_words(result: Any) -> str:
     """The page in Markdown."""
     small, best, settings = result.smallest(), result.best(), result.settings
     is_classes = settings["task"] != "regression"
-    marks = {id(small): "smallest within one error of the best", id(best): "best"}
+    marks = {id(best): "best", id(small): "smallest within one error of the best"}
+    if small is best:
+        marks = {id(best): "best and smallest"}
     front = [
         [
             f"{found.parameters:,}",
@@ -83,8 +85,7 @@ def chain_words(result: Any) -> str:
             markdown_table(["layer", "kernel", "stride", "active", "linear"], layer_rows(small)),
             "## How it grew",
             "![Eigenvalues of each layer against epochs](eigenvalues.svg)",
-            "Each line is the eigenvalue of a channel; all started at zero, where a channel is "
-            "linear.",
+            "Each line is the eigenvalue of a channel. At zero a channel is linear.",
         ]
     )
 
@@ -134,10 +135,10 @@ def front_figure(result: Any) -> "Figure":
         label="front",
     )
     small = result.smallest()
-    axes.plot(small.parameters, times * small.score, "o", color=ORANGE, label="smallest", zorder=5)
+    axes.plot(small.parameters, times * small.score, "o", color=RED, label="smallest", zorder=5)
     axes.set_xscale("log")
     axes.set(xlabel="parameters", ylabel="accuracy, %" if times == 100 else "R²")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 
