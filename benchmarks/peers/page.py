@@ -177,38 +177,42 @@ def page(contest: Contest) -> str:
 
 
 def readme(contest: Contest) -> str:
-    """A row for each contestant, means over the tasks; times only where all had one machine."""
+    """A row for each contestant, means over the tasks; times only beside ours on one machine."""
     tasks = tasks_of(contest)
-    alike = [task for task in tasks if len(machines(contest, task)) == 1]
-    rows = [readme_row(contest, name, tasks, alike) for name in contest]
-    head = ["", f"{OURS} above / level / below, % of sizes", "trainings", "seconds", "ONNX"]
-    places = sorted({place for task in alike for place in machines(contest, task)})
+    rows = [readme_row(contest, name, tasks) for name in contest]
+    head = ["", f"{OURS} above / level / below, % of sizes", "trainings", "time", "ONNX"]
     caption = (
         f"Means over {', '.join(tasks)}. Sizes are those of the neighbour's networks; level is "
-        "within a standard error of the paired difference. Seconds are those of one core of "
-        f"{' or '.join(places)}"
+        "within a standard error of the paired difference. Times are multiples of ours, on the "
+        "tasks that both ran on one core of the same machine."
     )
-    without = [task for task in tasks if task not in alike]
-    if without:
-        caption += f", without {', '.join(without)}, where not all had the same machine"
-    return f"{table(head, rows)}\n\n{caption}."
+    return f"{table(head, rows)}\n\n{caption}"
 
 
-def readme_row(contest: Contest, name: str, tasks: list[str], alike: list[str]) -> list[str]:
+def readme_row(contest: Contest, name: str, tasks: list[str]) -> list[str]:
     done = {task: finished(runs_of(contest, name, task)) for task in tasks}
     done = {task: runs for task, runs in done.items() if runs}
     lost = f" ({len(done)} of {len(tasks)} tasks)" if len(done) < len(tasks) else ""
     if not done:
         return [f"{name}{lost}", *[""] * 4]
-    times = [mean(run["seconds"] for run in runs) for task, runs in done.items() if task in alike]
     exported = [onnx_of(runs) == "yes" for runs in done.values()]
     return [
         f"{name}{lost}",
         "" if name == OURS else standing(contest, name, done),
         f"{mean(mean(run['trainings'] for run in runs) for runs in done.values()):.0f}",
-        f"{mean(times):.0f}" if times else "",
+        relative_time(contest, done),
         "yes" if all(exported) else f"{sum(exported)} of {len(exported)} tasks",
     ]
+
+
+def relative_time(contest: Contest, done: dict[str, list[dict]]) -> str:
+    """Seconds as a multiple of ours, mean over the tasks that ran on the same hardware."""
+    ratios = []
+    for task, runs in done.items():
+        ours = finished(runs_of(contest, OURS, task))
+        if len({run["provenance"]["hardware"] for run in (*ours, *runs)}) == 1 and ours:
+            ratios.append(mean(r["seconds"] for r in runs) / mean(r["seconds"] for r in ours))
+    return f"{mean(ratios):.1f}" if ratios else ""
 
 
 def standing(contest: Contest, name: str, done: dict[str, list[dict]]) -> str:
