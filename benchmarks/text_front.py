@@ -6,8 +6,8 @@ so the text is the same everywhere. Loss in nats a character, counted in ordinar
 
 - plain: blocks of each width, trained for all epochs;
 - penalised: spectral blocks of the largest width, one run for each penalty, all epochs, extracted;
-- spectral: half of the epochs without a penalty, then cut to the size of each plain model and
-  trained for the other half as ordinary blocks;
+- spectral: a third of the epochs without a penalty and at a constant rate, then cut to the size of
+  each plain model but the largest and trained for the other epochs as ordinary blocks;
 - cut: the same with plain blocks of the largest width, to tell what the cutting alone is worth.
 
 Recipes are chosen on validation text, for the largest width; test text decides nothing. This goes
@@ -22,6 +22,7 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from recording import RESULTS, record
@@ -34,16 +35,22 @@ from torchsparcs.direct import reoriented
 
 WIDTHS = (8, 24, 64, 128)
 PENALTIES = (1e-4, 3e-4)
-PLAIN = [{"lr": lr, "weight_decay": 0.05} for lr in (4e-3, 8e-3, 1.6e-2)]
-PACES = ("keep_weights", "eigenvalue_lr_scale", "transfer_weight_decay")
-SPECTRAL = [
-    dict(zip(PACES, values, strict=True))
-    for values in (
-        (False, 30.0, 1.0),
-        (False, 100.0, 1.0),
-        (True, 30.0, 1.0),
-        (True, 10.0, 0.3),
-        (True, 3.0, 0.1),
+PLAIN = [{"lr": lr, "weight_decay": 0.05} for lr in (8e-3, 1.6e-2, 3.2e-2)]
+SPECTRAL = [  # starting from the plain weights or as perceptrons
+    {
+        "keep_weights": kept,
+        "lr": lr,
+        "weight_decay": 0.05,
+        "eigenvalue_lr_scale": scale,
+        "transfer_weight_decay": decay,
+    }
+    for kept, lr, scale, decay in (
+        (False, 1.6e-2, 30.0, 1.0),
+        (False, 1.6e-2, 10.0, 0.3),
+        (True, 1.6e-2, 10.0, 0.3),
+        (True, 1.6e-2, 3.0, 0.1),
+        (True, 1.6e-2, 1.0, 0.05),
+        (True, 3.2e-2, 1.0, 0.05),
     )
 ]
 
@@ -271,24 +278,18 @@ class Contest:
         )
         self.few = tuple(part[:LOOKED_AT] for part in self.training)
 
-    def trained(self, model: nn.Module, epochs: int, seed: int, **recipe: float) -> nn.Module:
-        config = TrainConfig(
-            task=loss,
-            epochs=epochs,
-            batch_size=BATCH,
-            schedule="warm_cosine",
-            seed=seed,
-            **recipe,
-        )
+    def trained(self, model: nn.Module, epochs: int, seed: int, **recipe: Any) -> nn.Module:
+        recipe = {"schedule": "warm_cosine", **recipe}
+        config = TrainConfig(task=loss, epochs=epochs, batch_size=BATCH, seed=seed, **recipe)
         train(model, self.training, config, progress=False)
         return model
 
-    def plain(self, width: int, epochs: int, seed: int, recipe: dict) -> nn.Module:
+    def plain(self, width: int, epochs: int, seed: int, **recipe: Any) -> nn.Module:
         torch.manual_seed(seed)
         return self.trained(Transformer(width), epochs, seed, **recipe)
 
     def spectral(
-        self, epochs: int, seed: int, recipe: dict, keep_weights: bool, **paces: float
+        self, epochs: int, seed: int, penalty_weight: float, *, keep_weights: bool, **recipe: Any
     ) -> nn.Module:
         """Spectral blocks of the largest width, and one neuron more for the bias that is kept."""
         torch.manual_seed(seed)
@@ -298,27 +299,27 @@ class Contest:
             hidden=[self.widest + keep_weights],
             keep_weights=keep_weights,
         )
-        return self.trained(model, epochs, seed, **recipe, **paces)
+        return self.trained(model, epochs, seed, penalty_weight=penalty_weight, **recipe)
 
     def plain_choices(self) -> Iterator[dict]:
         for recipe in PLAIN:
-            model = self.plain(self.widest, self.options.epochs, 0, recipe)
+            model = self.plain(self.widest, self.options.epochs, 0, **recipe)
             yield {"recipe": recipe, **self.judged(model, self.validation, "validation")}
 
-    def spectral_choices(self, recipe: dict) -> Iterator[dict]:
-        """Without a penalty all of them have one size; the rest learns as the plain models do."""
-        for paces in SPECTRAL:
-            model = self.spectral(self.options.epochs // 2, 0, recipe, penalty_weight=0.0, **paces)
-            yield {"paces": paces, **self.judged(model, self.validation, "validation")}
+    def spectral_choices(self) -> Iterator[dict]:
+        """Without a penalty, so that all of them have one size, and for half of the epochs."""
+        for recipe in SPECTRAL:
+            model = self.spectral(self.options.epochs // 2, 0, 0.0, **recipe)
+            yield {"recipe": recipe, **self.judged(model, self.validation, "validation")}
 
-    def runs(self, seed: int, recipe: dict, paces: dict) -> Iterator[dict]:
+    def runs(self, seed: int, plain: dict, spectral: dict) -> Iterator[dict]:
         """Every model of one seed, judged; each has seen as many epochs."""
         epochs = self.options.epochs
         for width in self.options.widths:
-            model = self.plain(width, epochs, seed, recipe)
+            model = self.plain(width, epochs, seed, **plain)
             yield {"kind": "plain", "seed": seed, "width": width, **self.both(model)}
         for weight in self.options.penalties:
-            model = self.spectral(epochs, seed, recipe, penalty_weight=weight, **paces)
+            model = self.spectral(epochs, seed, weight, **spectral)
             networks = [part for part in model.modules() if isinstance(part, SpectralNetwork)]
             yield {
                 "kind": "penalised",
@@ -327,16 +328,17 @@ class Contest:
                 "recruited": [network.recruited[0] for network in networks],
                 **self.both(extract(model)),
             }
-        half = epochs // 2
+        first = epochs // 3
+        constant = {"schedule": "constant"}
         wide = {
-            "spectral": extract(self.spectral(half, seed, recipe, penalty_weight=0.0, **paces)),
-            "cut": self.plain(self.widest, half, seed, recipe),
+            "spectral": extract(self.spectral(first, seed, 0.0, **spectral, **constant)),
+            "cut": self.plain(self.widest, first, seed, **plain, **constant),
         }
         for kind, model in wide.items():
-            for width in self.options.widths:
+            for width in sorted(self.options.widths)[:-1]:
                 small = cut(model, self.few, width)
                 before = self.judged(small, self.validation, "validation_before")
-                self.trained(small, epochs - half, seed, **recipe)
+                self.trained(small, epochs - first, seed, **plain, schedule="cosine")
                 yield {
                     "kind": kind,
                     "seed": seed,
@@ -379,12 +381,15 @@ def main() -> None:
             record("text_front", "cpu", results, options.out)
         return kept
 
-    chosen = min(keep("plain_choices", contest.plain_choices()), key=lambda o: o["validation"])
-    recipe = chosen["recipe"]
-    tried = keep("spectral_choices", contest.spectral_choices(recipe))
-    paces = min(tried, key=lambda one: one["validation"])["paces"]
+    plain, spectral = (
+        min(keep(name, rows), key=lambda one: one["validation"])["recipe"]
+        for name, rows in (
+            ("plain_choices", contest.plain_choices()),
+            ("spectral_choices", contest.spectral_choices()),
+        )
+    )
     for seed in range(options.seeds):
-        keep("runs", contest.runs(seed, recipe, paces))
+        keep("runs", contest.runs(seed, plain, spectral))
 
 
 if __name__ == "__main__":

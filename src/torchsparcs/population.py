@@ -1,5 +1,6 @@
 """Many spectral networks trained as one model, members on the leading axis."""
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.network import DenseModule, SpectralNetwork
+
+BUILDING = threading.Lock()  # torch's random numbers are put aside by one thread at a time
 
 
 class HasMembers:
@@ -106,7 +109,7 @@ class Population(DenseModule, HasMembers):
 
     def _single(self) -> SpectralNetwork:
         """A network like the members, on the CPU; the caller's random numbers are left alone."""
-        with torch.random.fork_rng(devices=[]):
+        with BUILDING, torch.random.fork_rng(devices=[]):
             dtype = self.output_eigenvalues.dtype
             return SpectralNetwork(self.widths, **self.options, dtype=dtype)
 
