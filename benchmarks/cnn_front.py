@@ -12,6 +12,7 @@ Test images decide nothing.
 
 import argparse
 import math
+import statistics
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -106,7 +107,7 @@ class Contest:
 
     def plain_choice(self, normalised: bool, recipe: dict) -> Iterator[dict]:
         """A middling width, judged on held-out images."""
-        width = self.options.widths[len(self.options.widths) // 2]
+        width = statistics.median_low(self.options.widths)
         network = self.plain(width, 0, normalised=normalised)
         trained(network, self.training, self.options.choosing, 0, **recipe)
         score = accuracy(network, self.held)

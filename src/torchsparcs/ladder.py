@@ -108,7 +108,7 @@ class Ladder:
     def between(self, above: Rung, below: float, tuning: TrainConfig) -> list[Rung]:
         """The group of ``above`` alone, cut to a few sizes between its own and ``below``.
 
-        None where there is no size between them, or where every fine-tuning diverges.
+        Nothing comes of it where there is no size between them, or every fine-tuning diverges.
         """
         ratio = (below / above.parameters) ** (1 / (BETWEEN + 1))
         wanted = {math.floor(above.parameters * ratio**place) for place in range(1, BETWEEN + 1)}
