@@ -9,6 +9,7 @@ the images, not captured.
 
 import argparse
 import statistics
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -69,14 +70,16 @@ def main() -> None:
         "plain": lambda: plain_cnn(channels, CLASSES, normalised=False),
         "plain, normalised": lambda: plain_cnn(channels, CLASSES, normalised=True),
         "spectral": lambda: SpectralCNN([*channels, CLASSES]),
+        "spectral, normalised": lambda: SpectralCNN([*channels, CLASSES], normalise=True),
     }
     results: dict = {"rows": options.rows, "channels": channels, "batch_size": BATCH}
     for name, build in networks.items():
         torch.manual_seed(0)
         results[name] = cost(build(), data)
         print(name, results[name], flush=True)
-    for measure, plain in results["plain"].items():
-        results[f"spectral_to_plain_{measure}"] = results["spectral"][measure] / plain
+    for kind, measure in product(("", ", normalised"), results["plain"]):
+        ratio = results[f"spectral{kind}"][measure] / results[f"plain{kind}"][measure]
+        results[f"spectral_to_plain{kind}_{measure}".replace(", ", "_")] = ratio
     record("cnn_cost", options.device, results, options.out)
     print({name: round(value, 2) for name, value in results.items() if "_to_" in name})
 

@@ -1,17 +1,16 @@
 """A spectral CNN searched from scratch on CIFAR-10, beside plain CNNs of several widths.
 
-No augmentation. One spectral network is trained, extracted and cut rung by rung; every rung is a
-point of its front. The plain networks have the same strides and a width each, with and without
-batch normalisation (which folds away); they are trained for as many epochs as the search takes to
-come down to their size. Recipes are chosen on held-out training images, for a middling plain width
-and for the spectral network as trained; learning rates were looked at before, on the same images.
-Test images decide nothing.
+No augmentation. One spectral network is trained, extracted and cut rung by rung as ``search`` does
+it; every rung is a point of its front. The plain networks have the same strides and a width each,
+with and without batch normalisation (which folds away); they are trained for as many epochs as the
+search takes to come down to their size. Recipes are chosen on held-out training images, for a
+middling plain width and for the spectral network as trained; learning rates, and how the cut
+networks are fine-tuned, were looked at before, on the same images. Test images decide nothing.
 
     python benchmarks/cnn_front.py --data cifar10.npz --device cuda --workers 5
 """
 
 import argparse
-import math
 import statistics
 import time
 from collections.abc import Iterator
@@ -27,23 +26,24 @@ from recording import RESULTS, record
 from torch import Tensor, nn
 
 from torchsparcs import SpectralCNN, TrainConfig, evaluate, extract, train
-from torchsparcs.chain_refinement import SHRINK, rungs
+from torchsparcs.chain_refinement import HASTE, SHRINK
+from torchsparcs.chain_search import candidates, tuning_of
 from torchsparcs.images import load_images
 
 OFFERED = (48, 96, 96, 192, 192)  # channels of the spectral network
 WIDTHS = (32, 8, 16, 24)  # of the first layer of the plain ones
 GROWTH = (1, 2, 2, 4, 4)  # of the layers after it
+LARGEST = 300_000  # parameters that are asked for
 SMALLEST = 17_000  # parameters at which the cutting ends
 BATCH = 256
 AT_ONCE = 1000  # images that are judged together
 HELD_OUT = 5000
 
-PLAIN = [{"lr": 3e-3, "weight_decay": decay} for decay in (0.05, 0.5, 1.0)]  # to choose from
+PLAIN = [{"lr": 3e-3, "weight_decay": decay} for decay in (0.005, 0.05, 0.5, 1.0, 2.0)]  # choices
 SPECTRAL = [
-    {"lr": 2e-3, "eigenvalue_lr_scale": scale, "transfer_weight_decay": 1.0, "penalty_weight": rho}
-    for scale, rho in ((30.0, 1e-4), (10.0, 1e-5))
+    {"normalise": normalise, "lr": 2e-3, "transfer_weight_decay": decay}
+    for normalise, decay in ((False, 1.0), (True, 8.0), (True, 16.0), (True, 32.0))
 ]
-TUNING = {"lr": 1e-3, "weight_decay": 0.5, "schedule": "warm_cosine"}
 
 Pair = tuple[Tensor, Tensor]
 
@@ -67,12 +67,19 @@ def folded_count(network: nn.Module) -> int:
     return sum(p.numel() for p in network.parameters()) - sum(n.num_features for n in norms)
 
 
-def trained(network: nn.Module, data: Pair, epochs: int, seed: int, **recipe: float) -> nn.Module:
-    on_gpu = data[0].is_cuda
-    layout = torch.channels_last if on_gpu else torch.contiguous_format
-    config = TrainConfig(
-        task="multiclass", epochs=epochs, batch_size=BATCH, seed=seed, capture=on_gpu, **recipe
+def recipe_of(data: Pair, epochs: int, seed: int, **recipe: float) -> TrainConfig:
+    return TrainConfig(
+        task="multiclass",
+        epochs=epochs,
+        batch_size=BATCH,
+        seed=seed,
+        capture=data[0].is_cuda,
+        **recipe,
     )
+
+
+def trained(network: nn.Module, data: Pair, config: TrainConfig) -> nn.Module:
+    layout = torch.channels_last if data[0].is_cuda else torch.contiguous_format
     network = network.to(data[0].device, memory_format=layout)
     train(network, data, config, progress=False)
     return network
@@ -101,44 +108,44 @@ class Contest:
         channels = (self.colours, *(width * factor for factor in GROWTH))
         return plain_cnn(channels, self.classes, normalised=normalised)
 
-    def spectral(self, seed: int) -> SpectralCNN:
+    def spectral(
+        self, epochs: int, seed: int, normalise: bool, **recipe: float
+    ) -> tuple[SpectralCNN, TrainConfig]:
         torch.manual_seed(seed)
-        return SpectralCNN([self.colours, *self.options.offered, self.classes])
+        channels = [self.colours, *self.options.offered, self.classes]
+        config = recipe_of(self.training, epochs, seed, **recipe)
+        return trained(SpectralCNN(channels, normalise=normalise), self.training, config), config
 
     def plain_choice(self, normalised: bool, recipe: dict) -> Iterator[dict]:
         """A middling width, judged on held-out images."""
         width = statistics.median_low(self.options.widths)
         network = self.plain(width, 0, normalised=normalised)
-        trained(network, self.training, self.options.choosing, 0, **recipe)
+        trained(
+            network, self.training, recipe_of(self.training, self.options.choosing, 0, **recipe)
+        )
         score = accuracy(network, self.held)
         yield {"normalised": normalised, "recipe": recipe, "held_out": score}
 
     def spectral_choice(self, recipe: dict) -> Iterator[dict]:
-        network = trained(self.spectral(0), self.training, self.options.choosing, 0, **recipe)
+        network, _ = self.spectral(self.options.choosing, 0, **recipe)
         score = accuracy(network, self.held)
         yield {"recipe": recipe, "held_out": score, "recruited": network.recruited}
 
     def spectral_front(self, seed: int, recipe: dict) -> Iterator[dict]:
         """Every rung, and how many epochs it has seen."""
         epochs, start = self.options.epochs, time.perf_counter()
-        network = trained(self.spectral(seed), self.training, epochs, seed, **recipe)
-        tuning = TrainConfig(
-            task="multiclass",
-            epochs=self.options.tuning,
-            batch_size=BATCH,
-            seed=seed,
-            capture=self.training[0].is_cuda,
-            **TUNING,
-        )
-        for place, rung in enumerate(rungs(extract(network), self.training, self.held, tuning)):
+        network, config = self.spectral(epochs, seed, **recipe)
+        tuning = tuning_of(config, normalise=network.normalise)
+        found = candidates(network, self.training, self.held, tuning, LARGEST)
+        for place, rung in enumerate(found):
             yield {
                 "seed": seed,
                 "parameters": rung.parameters,
-                "macs": rung.network.macs(self.held[0][:1]),
+                "macs": rung.macs,
                 "held_out": rung.score,
-                "test": accuracy(rung.network, self.test),
-                "epochs": epochs + place * self.options.tuning,
-                "architecture": rung.network.architecture,
+                "test": accuracy(rung.network.to(self.test[0].device), self.test),
+                "epochs": epochs + place * tuning.epochs,
+                "architecture": rung.architecture,
                 "recruited": network.recruited,
                 "seconds": time.perf_counter() - start,
             }
@@ -148,9 +155,11 @@ class Contest:
     def plain_point(self, width: int, seed: int, choice: dict) -> Iterator[dict]:
         network = self.plain(width, seed, normalised=choice["normalised"])
         size = folded_count(network)
-        steps = math.ceil(math.log(size / self.whole_size()) / math.log(SHRINK))
-        epochs = self.options.epochs + max(0, steps) * self.options.tuning
-        trained(network, self.training, epochs, seed, **choice["recipe"])
+        own = self.options.epochs
+        tuning = tuning_of(recipe_of(self.training, own, seed), normalise=True)
+        epochs = own + rungs_to(size, self.whole_size()) * tuning.epochs
+        config = recipe_of(self.training, epochs, seed, **choice["recipe"])
+        trained(network, self.training, config)
         yield {
             "seed": seed,
             "width": width,
@@ -164,10 +173,19 @@ class Contest:
 
     def whole_size(self) -> int:
         """Parameters of the spectral network extracted with every channel recruited."""
-        network = self.spectral(0)
+        network = SpectralCNN([self.colours, *self.options.offered, self.classes])
         for values in network.hidden_eigenvalues:
             nn.init.normal_(values)
         return extract(network).parameter_count
+
+
+def rungs_to(parameters: int, size: float) -> int:
+    """How many rungs a search from ``size`` takes to come down to so many parameters."""
+    count = 0
+    while size > parameters:
+        size = max(LARGEST, HASTE * size) if size > LARGEST else SHRINK * size
+        count += 1
+    return count
 
 
 def plain_macs(network: nn.Module, example: Tensor) -> int:
@@ -218,7 +236,6 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--epochs", type=int, default=30, help="of the spectral network")
-    parser.add_argument("--tuning", type=int, default=6, help="epochs on each rung")
     parser.add_argument("--choosing", type=int, default=20, help="epochs of a choice")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=1, help="processes that share the device")
@@ -230,7 +247,7 @@ def main() -> None:
     options = parser.parse_args()
     shared = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in vars(options).items())
     results: dict = {name: [] for name in ("plain_choices", "spectral_choices", "front", "plain")}
-    results["settings"] = {name: getattr(options, name) for name in ("epochs", "tuning", "seeds")}
+    results["settings"] = {name: getattr(options, name) for name in ("epochs", "seeds")}
     with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
 
         def keep(jobs: list[Job]) -> None:

@@ -31,7 +31,9 @@ from torchsparcs.chain_cutting import (
     with_a_layer_less,
     with_fewer_channels,
 )
+from torchsparcs.channel_norm import ChannelNorm
 from torchsparcs.linear_maps import along, channel_weights, patches, plain_layer
+from torchsparcs.normalised_chain import NormalisedChain
 from torchsparcs.stages import direct_stages, exactly_reduced, merged_stage
 
 
@@ -85,7 +87,10 @@ def linear(n_in, n_out):
 
 
 def built(name, *, silent=0.0, **options):
-    """A chain with random numbers everywhere, a share of its eigenvalues zero, and an input."""
+    """A chain with random numbers everywhere, a share of its eigenvalues zero, and an input.
+
+    A normalised one has seen some signals.
+    """
     torch.manual_seed(0)
     make, shape = CHAINS[name]
     chain = SpectralChain(make(), **options).double()
@@ -96,11 +101,13 @@ def built(name, *, silent=0.0, **options):
         for values in chain.hidden_eigenvalues:
             values[torch.rand(len(values)) < silent] = 0
     x = torch.randint(11, (3, 6)) if shape is None else torch.randn(shape, dtype=torch.float64)
-    return chain, x
+    for _ in range(5 * chain.normalise):
+        chain(x if shape is None else 1 + 2 * torch.randn_like(x))
+    return chain.eval(), x
 
 
 def by_definition(chain, x):
-    """u = φz + b, pre = φ(Lz) − L'u, z' = f(pre) − u, map by map."""
+    """u = φz + b, pre = φ(Lz) − L'u, z' = f(pre) − u, map by map; that normalised where asked."""
     scales = [None, *chain.hidden_eigenvalues, chain.output_eigenvalues]
     z = x
     for k, one in enumerate(chain.maps):
@@ -109,15 +116,26 @@ def by_definition(chain, x):
         heard = one(along(scales[k], chain.axes[k]) * z) if k else 0
         pre = heard - along(scales[k + 1], chain.axes[k + 1]) * u
         z = torch.relu(pre) - u
+        if chain.normalise and k < len(chain.maps) - 1:
+            rows = z.movedim(chain.axes[k + 1], -1)
+            norm = chain.norms[k]
+            mean, variance = norm.mean - torch.as_tensor(bias).flatten(), norm.variance
+            if chain.training:
+                flat = rows.flatten(0, -2)
+                mean, variance = flat.mean(dim=0), flat.var(dim=0, unbiased=False)
+            z = ((rows - mean) / (variance + 1e-5).sqrt()).movedim(-1, chain.axes[k + 1])
     return pre
 
 
 class TestChain:
     @pytest.mark.parametrize("name", CHAINS)
     @pytest.mark.parametrize("bias", [True, False])
-    def test_it_is_the_recursion(self, name, bias):
-        chain, x = built(name, bias=bias)
-        torch.testing.assert_close(chain(x), by_definition(chain, x), rtol=1e-10, atol=1e-10)
+    @pytest.mark.parametrize("normalise", [True, False])
+    @pytest.mark.parametrize("training", [True, False])
+    def test_it_is_the_recursion(self, name, bias, normalise, training):
+        chain, x = built(name, bias=bias, normalise=normalise)
+        expected = by_definition(chain.train(training), x)
+        torch.testing.assert_close(chain(x), expected, rtol=1e-9, atol=1e-9)
 
     def test_matrices_give_the_dense_network(self):
         chain, x = built("matrices", bias=False)
@@ -130,18 +148,23 @@ class TestChain:
             dense.output_eigenvalues.copy_(chain.output_eigenvalues)
         torch.testing.assert_close(dense(x), chain(x))
 
-    def test_a_fresh_one_is_linear(self):
-        network = SpectralCNN([3, 8, 16, 16, 10]).double()
+    @pytest.mark.parametrize("normalise", [True, False])
+    def test_a_fresh_one_is_linear(self, normalise):
+        network = SpectralCNN([3, 8, 16, 16, 10], normalise=normalise).double().eval()
         x, y = torch.randn(2, 2, 3, 8, 8, dtype=torch.float64)
         torch.testing.assert_close(network(2 * x - 3 * y), 2 * network(x) - 3 * network(y))
         assert network.recruited == [0, 0, 0]
 
-    def test_gradients(self):
-        chain, x = built("images")
+    @pytest.mark.parametrize("normalise", [True, False])
+    def test_gradients(self, normalise):
+        chain, x = built("images", normalise=normalise)
+        chain.train()
         assert torch.autograd.gradcheck(chain, (x.requires_grad_(),), fast_mode=True)
 
-    def test_it_compiles(self):
-        chain, x = built("images")
+    @pytest.mark.parametrize("normalise", [True, False])
+    def test_it_compiles(self, normalise):
+        chain, x = built("images", normalise=normalise)
+        chain.train()
         compiled = torch.compile(chain, backend="aot_eager", fullgraph=True)
         torch.testing.assert_close(compiled(x), chain(x))
 
@@ -251,6 +274,74 @@ class TestMaps:
         torch.testing.assert_close(layer(x), one(x) + torch.arange(6.0).view(-1, 1, 1))
 
 
+class TestNormalisation:
+    @pytest.mark.parametrize("training", [True, False])
+    def test_it_is_that_of_torch(self, training):
+        torch.manual_seed(0)
+        x = (3 * torch.randn(5, 4, 6, 6, dtype=torch.float64) + 1).requires_grad_()
+        ours = ChannelNorm(4, -3, affine=True).double()
+        theirs = nn.BatchNorm2d(4).double()
+        for one, other in ((ours.gain, theirs.weight), (ours.shift, theirs.bias)):
+            nn.init.normal_(one)
+            other.data.copy_(one.data)
+        for norm in (ours, theirs):
+            norm(x + 1)
+            norm.train(training)
+        torch.testing.assert_close(ours(x), theirs(x))
+        torch.testing.assert_close(ours.mean, theirs.running_mean)
+        torch.testing.assert_close(ours.variance, theirs.running_var)
+        weight = torch.randn_like(x)
+        gradients = [torch.autograd.grad((norm(x) * weight).sum(), x)[0] for norm in (ours, theirs)]
+        torch.testing.assert_close(*gradients)
+        ours.eval()
+        folded = along(ours.factor, -3) * x + along(ours.offset, -3)
+        torch.testing.assert_close(ours(x), folded)
+
+    def test_it_keeps_what_it_gives_and_nothing_else_of_that_size(self):
+        kept = []
+        x = torch.randn(8, 4, 6, requires_grad=True)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+            out = ChannelNorm(4, -2)(x)
+        assert [t.data_ptr() for t in kept if t.numel() > 4] == [out.data_ptr()]
+
+    def test_one_number_of_a_channel_is_too_few(self):
+        chain, x = built("matrices", normalise=True)
+        with pytest.raises(ValueError, match=r"more than one number of each channel.*\(1, 5\)"):
+            chain.train()(x[:1])
+
+    def test_it_is_not_decayed(self):
+        chain = nn.Sequential(SpectralCNN([1, 4, 3]), ChannelNorm(3, -1, affine=True))
+        groups = {group["name"]: group for group in parameter_groups(chain, 1e-2)}
+        assert [p.numel() for p in groups["norms"]["params"]] == [3, 3]
+        assert groups["norms"]["weight_decay"] == 0
+        norm, free = ChannelNorm(3, -1, affine=True), linear(3, 2)
+        data = torch.zeros(8, 3), torch.zeros(8, 2)
+        config = TrainConfig(epochs=2, weight_decay=1.0, lr=0.1)
+        before = free.weight.detach().clone()
+        train(nn.Sequential(norm, free), data, config, progress=False)
+        assert torch.equal(norm.gain, torch.ones(3))
+        assert (free.weight.abs() < before.abs()).all()
+
+    def test_a_fresh_start_forgets_what_was_seen(self):
+        chain, _ = built("images", normalise=True)
+        chain.reset_parameters()
+        assert not any(norm.mean.any() for norm in chain.norms)
+
+    @pytest.mark.parametrize("name", EXTRACTED)
+    def test_a_compact_chain_normalised_and_back(self, name):
+        chain, x = built(name, silent=0.5, normalise=True)
+        compact = extract(chain)
+        normalised = NormalisedChain(compact, x).eval()
+        torch.testing.assert_close(normalised(x), compact(x))
+        torch.testing.assert_close(normalised.folded()(x), compact(x))
+        normalised.train()
+        for norm in normalised.norms:  # a training changes all of it
+            nn.init.normal_(norm.gain)
+            nn.init.normal_(norm.shift)
+        normalised(2 * x + 1)
+        torch.testing.assert_close(normalised.folded()(x), normalised.eval()(x))
+
+
 class TestCNN:
     def test_strides_where_channels_grow(self):
         strides = [one.stride for one in SpectralCNN([3, 8, 16, 16, 32, 10]).maps[:-1]]
@@ -279,8 +370,9 @@ class TestExtraction:
     @pytest.mark.parametrize("name", EXTRACTED)
     @pytest.mark.parametrize("activation", ["relu", "sigmoid", torch.tanh])
     @pytest.mark.parametrize("silent", [0.0, 0.6, 1.0])
-    def test_it_computes_the_same(self, name, activation, silent):
-        chain, x = built(name, silent=silent, activation=activation)
+    @pytest.mark.parametrize("normalise", [True, False])
+    def test_it_computes_the_same(self, name, activation, silent, normalise):
+        chain, x = built(name, silent=silent, activation=activation, normalise=normalise)
         assert chain.named_activation == activation
         compact = extract(chain)
         assert isinstance(compact, CompactChain)

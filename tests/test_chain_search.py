@@ -40,9 +40,9 @@ def stripes(rows: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return pictures + torch.randn(rows, 1, 6, 6, generator=generator) / 4, y
 
 
-def offered() -> SpectralCNN:
+def offered(**options) -> SpectralCNN:
     torch.manual_seed(0)
-    return SpectralCNN([1, 4, 4, 2])
+    return SpectralCNN([1, 4, 4, 2], **options)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,8 @@ def test_the_same_seed_gives_the_same_networks(data):
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_rows_that_judge_are_not_fitted_to(data, monkeypatch):
+@pytest.mark.parametrize("normalise", [True, False])
+def test_rows_that_judge_are_not_fitted_to(data, monkeypatch, normalise):
     seen = []
 
     def spied(module, rows, config, **options):
@@ -150,7 +151,7 @@ def test_rows_that_judge_are_not_fitted_to(data, monkeypatch):
 
     for name in ("chain_search", "chain_refinement"):
         monkeypatch.setattr(sys.modules[f"torchsparcs.{name}"], "train", spied)
-    found = small_search(data, validation=0.25)
+    found = small_search(data, validation=0.25, network=offered(normalise=normalise))
     assert (found.settings["rows"], found.settings["judged_rows"]) == (45, 15)
     assert len(seen) > 1
     kept = {tuple(row.flatten().tolist()) for row in data[0][:60]}
@@ -160,8 +161,8 @@ def test_rows_that_judge_are_not_fitted_to(data, monkeypatch):
         assert fitted < kept
     assert all(torch.equal(rows, seen[0][0]) for rows, _ in seen)
     training, tuning = seen[0][1], seen[1][1]
-    assert tuning.lr == training.lr / 2
-    assert tuning.weight_decay == training.transfer_weight_decay / 2
+    assert tuning.lr == training.lr / (1 if normalise else 2)
+    assert tuning.weight_decay == training.transfer_weight_decay / (4 if normalise else 2)
 
 
 @pytest.mark.parametrize(("error", "layers"), [(0.0, 1), (0.3, 2)])
@@ -205,6 +206,9 @@ def test_one_of_the_sizes_is_the_budget(data, monkeypatch):
     aims.clear()
     small_search(data, max_parameters=whole - 9)
     assert aims[0] == whole - 9
+    aims.clear()
+    small_search(data, max_parameters=whole // 3)
+    assert aims[0] == whole // 2
 
 
 def test_numbers_as_targets_make_it_a_regression():

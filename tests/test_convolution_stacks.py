@@ -117,14 +117,15 @@ class TestWhereTheyStand:
         assert type(spectral[1]) is nn.LogSoftmax
         assert spectral(torch.randn(2, 3, *[5] * n)).exp().sum().item() == pytest.approx(2)
 
-    def test_blocks_inside_are_unfolded_and_normalisations_left_out(self):
+    def test_blocks_inside_are_unfolded_and_normalised_in_the_chain(self):
         features = nn.Sequential(block(3, 6), block(6, 8, stride=2))
-        with pytest.warns(UserWarning, match=r"layers of 'features': BatchNorm2d\(6, "):
-            spectral = spectralize(Small(features), target="features")
+        spectral = spectralize(Small(features), target="features")
         kinds = [(name, type(part)) for name, part in spectral.features.named_children()]
         last = [("1_1", nn.BatchNorm2d), ("1_2", nn.ReLU)]
         assert kinds == [("0_0", SpectralChain), *last]
         assert spectral.features[0].bias
+        assert spectral.features[0].normalise
+        assert not spectralize(Small(), target="features").features[0].normalise
         assert spectral(X).shape == (2, 4)
 
     def test_dropout_is_left_out_with_a_warning(self):

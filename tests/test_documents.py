@@ -48,7 +48,7 @@ BENCHMARKS = {
     "cnn_cost.py": ["--rows", "512", "--offered", "4", "8"],
     "cnn_front.py": [
         *("--data", "{folder}/images.npz", "--rows", "60", "--seeds", "1", "--epochs", "1"),
-        *("--tuning", "1", "--choosing", "1", "--offered", "4", "4", "--widths", "2"),
+        *("--choosing", "1", "--offered", "4", "4", "--widths", "2"),
         *("--smallest", "100000"),
     ],
     "forward_cost.py": ["--quick", "--seconds", "0.05"],

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import randomised
+from safetensors import safe_open
 from safetensors.torch import save as safetensors_bytes
 from torch import nn
 from torch.nn.utils import prune
@@ -245,6 +246,24 @@ class TestRoundTripOfChains:
         assert loaded.biases is None
         assert torch.equal(loaded(x), network(x))
         assert torch.equal(extract(loaded)(x), extract(network)(x))
+
+    def test_of_a_normalised_one(self, tmp_path):
+        network, x = cnn(), 3 * torch.randn(2, 2, 9, 9) + 1
+        network(x)
+        save(network, tmp_path / "network")
+        assert torch.equal(load(tmp_path / "network").eval()(x), network.eval()(x))
+
+    def test_of_one_from_before_there_was_normalisation(self, tmp_path):
+        network, path, x = cnn(normalise=False), tmp_path / "network", torch.randn(2, 2, 9, 9)
+        save(network, path)
+        with safe_open(path, framework="pt") as file:
+            header = json.loads(file.metadata()["torchsparcs"])
+        del header["options"]["normalise"]
+        content = safetensors_bytes(
+            network.state_dict(), metadata={"torchsparcs": json.dumps(header)}
+        )
+        path.write_bytes(content)
+        assert torch.equal(load(path)(x), network(x))
 
     def test_of_a_constant(self, tmp_path):
         network = SpectralCNN([2, 3, 4, 2])

@@ -64,16 +64,19 @@ def cuts_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> l
 
     Its cheapest channels go. Linear layers are merged where that is smaller. Other layers go as
     long as the loss on ``data``, some rows it was trained on, is lower with one layer less and as
-    many parameters. That is the first; where one more layer could go, the second is without it:
-    fine-tuning will tell.
+    many parameters. That is the first. Where one more layer could go, the second is without it:
+    fine-tuning will tell. What knows no more than a constant answer tells nothing before it.
     """
     network = merged_and_trimmed(network, data, loss)
+    constant = constant_loss(network, data, loss)
     best = with_fewer_channels(network, data, loss, parameters)
     best_loss = evaluate(best, data, loss).loss
     while (shorter := with_a_layer_less(network, data, loss)) is not None:
         cut = with_fewer_channels(shorter, data, loss, parameters)
         cut_loss = evaluate(cut, data, loss).loss
-        if not cut_loss <= best_loss:
+        if not cut_loss < constant:
+            return [best]
+        if not cut_loss <= best_loss < constant:
             return [best, cut]
         network, best, best_loss = shorter, cut, cut_loss
     return [best]

@@ -12,12 +12,14 @@ from torchsparcs.compact_chain import CompactChain
 from torchsparcs.config import TrainConfig
 from torchsparcs.data import Data, Pair, is_pair, placed
 from torchsparcs.epochs import NonFiniteLossError
+from torchsparcs.normalised_chain import NormalisedChain
 from torchsparcs.progress import cutting_progress
 from torchsparcs.refinement import RefineConfig, constant_loss
 from torchsparcs.tasks import LossFunction, check_data, evaluate, resolve_task
 from torchsparcs.training import train
 
 SHRINK = 0.7  # of the parameters are left on the next rung
+HASTE = 0.5  # of them, above the size that was asked for
 JUDGED_AT_ONCE = 4  # batches of the training: without gradients they take less memory
 LOOKED_AT = 2000  # training rows that a cut looks at
 
@@ -40,12 +42,15 @@ def rungs(
     validation: Data,
     tuning: TrainConfig,
     through: int | None = None,
+    *,
+    normalise: bool = False,
 ) -> Iterator[Rung]:
     """``network``, then one with at most 0.7 of the parameters, and so on, as small as it gets.
 
     Each is cut from the one before and fine-tuned on all of ``data`` as ``tuning`` says. Where a
     layer might go, both ways are fine-tuned; without it is taken unless validation notices. One of
-    the sizes on the way is ``through``.
+    the sizes on the way is ``through``, and halves lead there. With ``normalise`` signals are
+    normalised in the fine-tuning, which is folded into the layers again.
     """
     x, y = data
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(tuning.seed))
@@ -57,18 +62,26 @@ def rungs(
         batch = JUDGED_AT_ONCE * tuning.batch_size
         return Rung(network, *evaluate(network, validation, tuning.task, batch_size=batch))
 
+    def tuned(cut: CompactChain) -> CompactChain:
+        if not normalise:
+            train(cut, data, tuning, progress=False)
+            return cut
+        whole = NormalisedChain(cut, x[some])
+        train(whole, data, tuning, progress=False)
+        return whole.folded()
+
     rung = judged(network)
     while True:
         yield rung
-        size, aim = rung.parameters, int(SHRINK * rung.parameters)
-        if through is not None and aim < through < size:
-            aim = through
+        size = rung.parameters
+        aim = int(SHRINK * size)
+        if through is not None and through < size:
+            aim = max(through, int(HASTE * size))
         found = []
         for cut in cuts_to(rung.network, (x[some], y[some]), loss, aim):
             if cut.parameter_count < size:
                 with contextlib.suppress(NonFiniteLossError):  # the other may do better
-                    train(cut, data, tuning, progress=False)
-                    found.append(judged(cut))
+                    found.append(judged(tuned(cut)))
         if not found:
             return
         rung, *shorter = found
@@ -83,6 +96,7 @@ def refine_chain(
     task: str | LossFunction,
     config: RefineConfig | None = None,
     *,
+    normalise: bool = False,
     progress: bool = True,
 ) -> CompactChain:
     """The smallest network on the way down whose validation loss is within the tolerance."""
@@ -100,7 +114,7 @@ def refine_chain(
     allowance = config.tolerance * constant_loss(network, there, task)
     best, limit = network, math.inf
     with cutting_progress(progress) as show:
-        for rung in rungs(network, here, there, tuning):
+        for rung in rungs(network, here, there, tuning, normalise=normalise):
             if not rung.loss <= limit:
                 break
             best, limit = rung.network, min(limit, rung.loss + allowance)

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from torchsparcs.tasks import TASKS, check_data, predict, resolve_task
 from torchsparcs.training import train
 
 EPOCHS, BATCH = 30, 128
+NORMALISED_DECAY = 16.0  # of transfers whose size does not matter
 HELD_OUT = 0.1
 TUNING_SHARE = 6  # as many epochs of the training for one of a rung
 FEWEST_JUDGES = 5
@@ -128,43 +130,25 @@ def search_chain(
 ) -> ChainResult:
     """The front of ``chain``, which itself stays as it is; :func:`search` with a network.
 
-    One training, then rung by rung 0.7 of the parameters, each fine-tuned for a sixth of the
-    training's epochs, with half its learning rate and decay, and judged on the rows held out. It
-    ends where half of what the best network gains over a constant answer is lost, and not before
-    ``max_parameters`` is reached.
+    One training, then :func:`candidates` judged on the rows held out.
     """
     if not isinstance(chain, SpectralChain):
         raise ValueError(f"Expected a SpectralChain as the network. Got {type(chain).__name__}.")
     if max_parameters is not None and max_parameters < 1:
         raise ValueError(f"Expected max_parameters of at least 1. Got {max_parameters}.")
-    config = _recipe(config, task, seed, data[1])
+    config = _recipe(config, task, seed, data[1], normalise=chain.normalise)
     task, on, start = str(config.task), resolve_device(device), time.perf_counter()
     trained = copy.deepcopy(chain).to(on)
     extract(trained)  # what cannot be is refused before the training
     whole = _checked(trained, data, task)
     fitted, judging = _split(trained, whole, validation, task, config.seed)
     history = train(trained, fitted, config, validation=judging, progress=progress)
-    tuning = dataclasses.replace(
-        config,
-        epochs=max(1, config.epochs // TUNING_SHARE),
-        lr=config.lr / 2,
-        weight_decay=config.transfer_weight_decay / 2,
-        schedule="warm_cosine",
-        patience=None,
-    )
+    tuning = tuning_of(config, normalise=trained.normalise)
     attempts: list[ChainCandidate] = []
     with cutting_progress(progress) as show:
-        constant, best = math.inf, math.inf
-        for rung in rungs(extract(trained), fitted, judging, tuning, through=max_parameters):
-            show(f"{rung.parameters:,} parameters, score {rung.score:.4f}")
-            if not attempts:
-                constant = constant_loss(rung.network, judging, task)
-            best = min(best, rung.loss)
-            fits = any(max_parameters is None or a.parameters <= max_parameters for a in attempts)
-            worth = rung.loss < constant - (1 - GIVEN_UP) * (constant - best)
-            if fits and not worth:
-                break
-            attempts.append(_candidate(rung, judging, task))
+        for found in candidates(trained, fitted, judging, tuning, max_parameters):
+            show(f"{found.parameters:,} parameters, score {found.score:.4f}")
+            attempts.append(found)
     settings = {
         "task": task,
         "channels": list(trained.channels),
@@ -181,10 +165,50 @@ def search_chain(
     return ChainResult(front, tuple(attempts), trained.cpu(), history, settings)
 
 
-def _recipe(config: Any, task: str, seed: int, y: Any) -> TrainConfig:
+def tuning_of(config: TrainConfig, *, normalise: bool) -> TrainConfig:
+    """How a rung is fine-tuned after a training by ``config``: for a sixth of its epochs.
+
+    It has half of its learning rate and decay. With normalisation nothing bursts, and it has all of
+    the learning rate, with a quarter of the decay.
+    """
+    return dataclasses.replace(
+        config,
+        epochs=max(1, config.epochs // TUNING_SHARE),
+        lr=config.lr if normalise else config.lr / 2,
+        weight_decay=config.transfer_weight_decay / (4 if normalise else 2),
+        schedule="warm_cosine",
+        patience=None,
+    )
+
+
+def candidates(
+    trained: SpectralChain,
+    data: Pair,
+    judging: Pair,
+    tuning: TrainConfig,
+    max_parameters: int | None = None,
+) -> Iterator[ChainCandidate]:
+    """What ``trained`` becomes on the way down, rung by rung 0.7 of the parameters.
+
+    It ends where half of what the best network gains over a constant answer is lost, and not before
+    ``max_parameters`` is reached.
+    """
+    task, cut = str(tuning.task), extract(trained)
+    constant, best, is_reached = constant_loss(cut, judging, task), math.inf, False
+    for rung in rungs(cut, data, judging, tuning, max_parameters, normalise=trained.normalise):
+        best = min(best, rung.loss)
+        worth = rung.loss < constant - (1 - GIVEN_UP) * (constant - best)
+        if is_reached and not worth:
+            return
+        is_reached = max_parameters is None or rung.parameters <= max_parameters
+        yield _candidate(rung, judging, task)
+
+
+def _recipe(config: Any, task: str, seed: int, y: Any, *, normalise: bool) -> TrainConfig:
     """``config`` with a task that has a name, and the seed; what contradicts it is refused."""
     if config is None:
-        config = TrainConfig(epochs=EPOCHS, batch_size=BATCH)
+        decay = NORMALISED_DECAY if normalise else TrainConfig.transfer_weight_decay
+        config = TrainConfig(epochs=EPOCHS, batch_size=BATCH, transfer_weight_decay=decay)
     if not isinstance(config, TrainConfig):
         raise ValueError(
             f"Expected a TrainConfig where a network is given. Got {type(config).__name__}."

@@ -39,11 +39,13 @@ class ConvolutionStack(Stack):
 
     Attributes:
         maps: the layers, a mean with its Linear as one ``Pooled``.
-        has_bias: whether any of them has, or a normalisation that is left out.
+        has_bias: whether any of them has, or a normalisation between them.
+        is_normalised: whether there is one.
     """
 
     maps: tuple[nn.Module, ...]
     has_bias: bool
+    is_normalised: bool
 
 
 def is_convolutional(part: nn.Module) -> bool:
@@ -104,18 +106,22 @@ def read_convolutions(part: nn.Module, name: str) -> ConvolutionStack:
         layers=layers,
         maps=tuple(maps),
         has_bias=normalised or any(one.bias is not None for one in maps),
+        is_normalised=normalised,
         activation=activations[0],
         first=keys[places[0]],
         before=tuple(children[: places[0]]),
         after=tuple(children[places[-1] + 1 :]),
-        left_out=tuple(str(one) for one in left_out if not is_idle(one)),
+        left_out=tuple(str(one) for one in left_out if not isinstance(one, NORMS) | is_idle(one)),
     )
 
 
 def fresh_chain(
     stack: ConvolutionStack, hidden: Sequence[int] | None, activation: Activation, name: str
 ) -> SpectralChain:
-    """A chain like ``stack``, by default with as many channels, that starts as one linear map."""
+    """A chain like ``stack``, by default with as many channels, that starts as one linear map.
+
+    Where the stack normalises its channels the chain does, too, in its own way.
+    """
     channels = fitting_channels(stack.maps)
     *own, last = [one.count_out for one in channels]
     if hidden is not None and len(hidden) != len(own):
@@ -134,7 +140,9 @@ def fresh_chain(
         raise ValueError(
             f"Expected channels that the layers of {name!r} can have. Got {[*counts]}: {error}."
         ) from error
-    chain = SpectralChain(maps, activation=activation, bias=stack.has_bias)
+    chain = SpectralChain(
+        maps, activation=activation, bias=stack.has_bias, normalise=stack.is_normalised
+    )
     chain.reset_parameters()
     return chain
 
@@ -181,7 +189,7 @@ def _pooled(mean: nn.Module, linear: nn.Linear) -> Pooled:
 
 
 def _sorted(between: Sequence[Named], name: str) -> tuple[list[nn.Module], list[nn.Module]]:
-    """The functions of one number among ``between``, and what a chain does without."""
+    """The functions of one number among ``between``, and what a chain has in its own way or not."""
     working: list[nn.Module] = []
     idle: list[nn.Module] = []
     for key, one in between:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torchsparcs.capture import CapturedStep
 from torchsparcs.config import AMP_DTYPES, SCHEDULES, TrainConfig
 from torchsparcs.network import SpectralModule
-from torchsparcs.optimization import parameter_groups
+from torchsparcs.optimization import other_groups, parameter_groups
 from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
 from torchsparcs.population import members_of
 from torchsparcs.ranks import Ranks
@@ -98,14 +98,14 @@ class Descent:
 
     def _groups(self) -> list[dict[str, Any]]:
         """Of the optimizer; those that are treated alike are one, and take one kernel."""
-        if not self.spectral:
-            return [{"params": list(self.module.parameters()), "lr": self.config.lr}]
-        groups = parameter_groups(
-            self.module,
-            self.config.lr,
-            eigenvalue_lr_scale=self.config.eigenvalue_lr_scale,
-            transfer_weight_decay=self.config.transfer_weight_decay,
-        )
+        groups = other_groups(self.module, self.config.lr)
+        if self.spectral:
+            groups = parameter_groups(
+                self.module,
+                self.config.lr,
+                eigenvalue_lr_scale=self.config.eigenvalue_lr_scale,
+                transfer_weight_decay=self.config.transfer_weight_decay,
+            )
         alike: dict[tuple[float, float], list[Tensor]] = {}
         for group in groups:
             treatment = group["lr"], group.get("weight_decay", self.config.weight_decay)

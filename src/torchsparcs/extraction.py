@@ -79,9 +79,15 @@ def extract(
     if data is not None and validation is not None and task is not None:
         head = _head(networks, module)
         here, there = (_features(module, head, part) for part in (data, validation))
-        found = compact[id(head)]
-        refining = refine_chain if isinstance(found, CompactChain) else refine
-        refined = refining(found, here, there, task, config, progress=progress)  # type: ignore[arg-type]
+        found, options = compact[id(head)], {"progress": progress}
+        refined: CompactNetwork | CompactChain
+        if isinstance(head, SpectralChain):
+            assert isinstance(found, CompactChain)
+            options["normalise"] = head.normalise
+            refined = refine_chain(found, here, there, task, config, **options)
+        else:
+            assert isinstance(found, CompactNetwork)
+            refined = refine(found, here, there, task, config, **options)
         compact[id(head)] = refined.train(head.training)
     if id(module) in compact:
         return compact[id(module)]

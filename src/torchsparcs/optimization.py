@@ -1,9 +1,11 @@
 """The parameters of a model in groups that deserve different treatment by the optimizer."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
+from torchsparcs.channel_norm import ChannelNorm
 from torchsparcs.network import spectral_modules
 
 
@@ -17,8 +19,9 @@ def parameter_groups(
     """Groups for any torch optimizer: transfers, hidden eigenvalues, output eigenvalues, the rest.
 
     The hidden eigenvalues (and the input's, where trained) learn ``eigenvalue_lr_scale`` times
-    faster than everything else, and eigenvalues are never decayed. The rest of the model, a CNN
-    before a spectral head for instance, keeps the optimizer's own weight decay.
+    faster than everything else, and eigenvalues are never decayed, nor is a :class:`ChannelNorm`.
+    The rest of the model, a CNN before a spectral head for instance, keeps the optimizer's own
+    weight decay.
 
     The decay of the transfers is meant for AdamW, which keeps it apart from the gradient. With SGD
     or plain Adam use ``transfer_weight_decay=0``, and with SGD also ``eigenvalue_lr_scale=1``.
@@ -38,9 +41,7 @@ def parameter_groups(
     transfers = [p for network in networks for p in network.transfer_parameters]
     hidden = [p for network in networks for p in network.penalised_eigenvalues]
     output = [network.output_eigenvalues for network in networks]
-    spectral = {id(p) for p in (*transfers, *hidden, *output)}
-    rest = [p for p in module.parameters() if id(p) not in spectral]
-    groups = [
+    groups: list[dict[str, Any]] = [
         {
             "name": "transfers",
             "params": transfers,
@@ -54,6 +55,20 @@ def parameter_groups(
             "weight_decay": 0.0,
         },
         {"name": "output_eigenvalues", "params": output, "lr": lr, "weight_decay": 0.0},
+        *other_groups(module, lr, besides=[*transfers, *hidden, *output]),
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def other_groups(
+    module: nn.Module, lr: float, besides: Sequence[Tensor] = ()
+) -> list[dict[str, Any]]:
+    """Normalisation, which is not decayed, and what is left."""
+    norms = [p for m in module.modules() if isinstance(m, ChannelNorm) for p in m.parameters()]
+    known = {id(p) for p in (*besides, *norms)}
+    rest = [p for p in module.parameters() if id(p) not in known]
+    groups: list[dict[str, Any]] = [
+        {"name": "norms", "params": norms, "lr": lr, "weight_decay": 0.0},
         {"name": "rest", "params": rest, "lr": lr},
     ]
     return [group for group in groups if group["params"]]

@@ -36,11 +36,12 @@ KINDS: dict[
         ("widths", "bias", "train_input_eigenvalues", "update"),
     ),
     "CompactNetwork": (CompactNetwork, ("widths", "connections", "reads", "biased", "maximal")),
-    "SpectralCNN": (SpectralCNN, ("channels", "kernel_size", "strides", "bias")),
-    "SpectralChain": (SpectralChain, ("maps", "bias")),
+    "SpectralCNN": (SpectralCNN, ("channels", "kernel_size", "strides", "bias", "normalise")),
+    "SpectralChain": (SpectralChain, ("maps", "bias", "normalise")),
     "CompactChain": (CompactChain, ("layers", "active")),
 }
 DESCRIBED = ("maps", "layers")  # those that are modules
+EARLIER = {"normalise": False}  # what earlier versions had no option for
 INSTEAD = "Write its state_dict() instead, and load that into a network that you build again."
 
 
@@ -95,7 +96,8 @@ def load(path: str | Path) -> SpectralNetwork | CompactNetwork | SpectralChain |
         types = {tensor.dtype for tensor in tensors.values()}
         if len(types) != 1 or not types <= {*TYPES}:
             raise ValueError(f"its numbers are of the types {', '.join(sorted(map(str, types)))}")
-        options = {name: header["options"][name] for name in names}
+        given = {**EARLIER, **header["options"]}
+        options = {name: given[name] for name in names}
         if names[0] in DESCRIBED:
             options[names[0]] = [*map(described_layer, options[names[0]])]
         else:
@@ -177,7 +179,7 @@ def _check_counts(header: dict[str, Any], tensors: int) -> None:
         raise ValueError("more layers than tensors")
     if len(connections) > tensors:
         raise ValueError("more connections than tensors")
-    if tensors > 3 * len(layers) + 2 * len(connections):
+    if tensors > 5 * len(layers) + 2 * len(connections):
         raise ValueError("more tensors than layers and connections")
     if len(layers) * len(connections) > DEEPEST:
         raise ValueError(f"{len(layers)} layers with {len(connections)} connections")

@@ -54,9 +54,10 @@ def spectralize(
     then belong to it; if it has other Linears, these are what is replaced.
 
     What stands before the first layer and after the last stays, an activation for example. Between
-    them dropout has no place in a spectral network, nor has a batch normalisation: they are left
-    out, with a warning. The network has a bias if any of what it replaces had, their precision,
-    device and mode, and it is trainable even if they were frozen.
+    them dropout has no place in a spectral network and is left out, with a warning; where
+    convolutions are batch-normalised the chain is normalised in its own way. The network has a bias
+    if any of what it replaces had, their precision, device and mode, and it is trainable even if
+    they were frozen.
 
     Refused is what others depend on: a layer that stands in two places, shares its parameters,
     has hooks, or belongs to an ``nn.MultiheadAttention``, which reads its weights directly.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from torchsparcs.chain import SpectralChain
 from torchsparcs.layer_kinds import CONVOLUTIONS, TRANSPOSED
-from torchsparcs.linear_maps import channel_weights, merged, trimmed
+from torchsparcs.linear_maps import along, channel_weights, merged, trimmed
 from torchsparcs.pooled import Pooled
 
 RANK_TOLERANCE = 1e-9  # of the largest singular value; the arithmetic is in float64
@@ -52,7 +52,8 @@ def direct_stages(chain: SpectralChain) -> list[Stage]:
     """``chain`` as stages that compute the same; silent channels are linear from the start.
 
     A channel whose pre is zero for any input has no active twin. That asks for f(0) = 0; with other
-    activations every channel has one.
+    activations every channel has one. A normalised z = (a − φz − m) / s is a − (φz + m), read by
+    weights divided by s: exact beside zero padding, too, which nothing but a scale commutes with.
     """
     for place, one in enumerate(chain.maps):
         if type(one) not in (*CONVOLUTIONS, *TRANSPOSED, nn.Linear, Pooled):
@@ -69,6 +70,7 @@ def direct_stages(chain: SpectralChain) -> list[Stage]:
     stages: list[Stage] = []
     heard = torch.zeros(chain.channels[0], dtype=torch.bool)  # channels with an active twin
     last = len(weights) - 1
+    norms = chain.normalisation
     for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         source, target = eigenvalues[k], eigenvalues[k + 1]
         gap = source.view(1, -1) - target.view(-1, 1)
@@ -80,7 +82,10 @@ def direct_stages(chain: SpectralChain) -> list[Stage]:
             works = inflow.flatten(1).any(1) | constant.bool()
             works = works if can_rest else torch.ones_like(works)
             rows = torch.cat([inflow[works], weight])
-            offsets, active = torch.cat([constant[works], bias]), int(works.sum())
+            passed = norms[k].mean.double() if norms else bias  # a mean has the bias in it
+            offsets, active = torch.cat([constant[works], passed]), int(works.sum())
+        if k and norms:
+            rows = rows * along(norms[k - 1].factor, 1 - rows.dim())
         # z = a − u: the columns of those with an active twin, then all of them with a minus
         columns = torch.cat([rows[:, heard], -rows], dim=1) if k else rows
         stages.append(Stage(chain.maps[k], columns, offsets, active))
@@ -162,6 +167,11 @@ def trimmed_stage(stage: Stage) -> Stage | None:
         return None
     inner: Any = (..., *[slice(1, -1)] * (stage.weight.dim() - 2))
     return replace(stage, like=like, weight=stage.weight[inner])
+
+
+def scaled_stage(stage: Stage, factor: Tensor, bias: Tensor) -> Stage:
+    """With the weights of each channel that it gives times ``factor``, (out,), and another bias."""
+    return replace(stage, weight=stage.weight * along(factor, -stage.weight.dim()), bias=bias)
 
 
 def without_channels(here: Stage, there: Stage, kept: Tensor) -> tuple[Stage, Stage]:
