@@ -7,6 +7,7 @@ feels it. So duplicates and linear combinations of other sources cost nothing.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from torchsparcs.direct import (
     is_read,
     keep_neurons,
     layer_slices,
+    parameter_count,
     reoriented,
     simplified,
 )
@@ -35,12 +37,20 @@ class Elimination:
     The activities are those of the network as it came; form a new one after many cuts.
 
     Shape: sources are numbered I inputs, a constant, H hidden neurons (S = I + 1 + H in all);
-    listeners are numbered H hidden neurons, O outputs. Where there are more inputs than rows (or
+    listeners are numbered H hidden neurons, O outputs. An error of output o counts ``importance``,
+    (O,), times its square, or simply its square. Where there are more inputs than rows (or
     than 2048) the F free sources, whose weights are refitted, are those after them; else F = S.
     """
 
-    def __init__(self, direct: DirectSpace, inputs: Tensor):
-        self.direct = direct
+    def __init__(
+        self,
+        direct: DirectSpace,
+        inputs: Tensor,
+        *,
+        importance: Tensor | None = None,
+        ridge: float = RIDGE,
+    ):
+        self.direct, self.importance, self.ridge = direct, importance, ridge
         self.sources, self.slopes = activities(direct, inputs)
         self.power = self.sources.square().mean(dim=0)  # (S,), what goes where nothing is refitted
         self.weights = with_bias(direct)  # (H + O, S)
@@ -170,6 +180,8 @@ class Elimination:
         """The squared output error for each unit of squared error in a row's signal, (H + O,)."""
         outgoing = self.weights[:, self.first :]
         gain = torch.ones_like(self.weights[:, 0])
+        if self.importance is not None:
+            gain[self.direct.hidden :] = self.importance
         for rows in reversed(self.layers[:-1]):
             felt = gain[rows.stop :] @ outgoing[rows.stop :, rows].square()
             gain[rows] = self.slopes[rows] * felt
@@ -182,7 +194,7 @@ class Elimination:
     def _inverses(self) -> list[Tensor]:
         """Of each layer the inverse Gram matrix of the free sources it hears, else zero, (F, F)."""
         sources = self.sources[:, self.fixed :]
-        gram = damped(sources.T @ sources / len(sources))
+        gram = damped(sources.T @ sources / len(sources), self.ridge)
         inverses = []
         for rows in self.layers:
             heard = (self.weights[rows, self.fixed :] != 0).any(dim=0).nonzero().squeeze(1)
@@ -202,42 +214,67 @@ def eliminated(direct: DirectSpace, inputs: Tensor, count: int) -> DirectSpace:
     return elimination.result()
 
 
-def cut_to(direct: DirectSpace, inputs: Tensor, parameters: int) -> DirectSpace:
-    """At most ``parameters`` of them left, or as few as there can be.
+class Cutting:
+    """A network that gets smaller step by step; its options are those of :class:`Elimination`.
 
     What goes next, an input, a hidden neuron or a whole block, is what costs least for each
     parameter that goes with it.
     """
-    elimination = Elimination(simplified(direct), inputs)
-    if elimination.parameters > parameters:
-        elimination = _turned(elimination, inputs)
-    direct = elimination.direct
-    is_source = torch.ones(elimination.weights.shape[1], dtype=torch.bool).to(inputs.device)
-    is_source[direct.inputs] = False  # the constant stays
-    size = elimination.parameters
-    looked_at = float("inf")
-    while size > parameters:
-        heard = (elimination.weights != 0).any(dim=0) & is_source
+
+    def __init__(self, direct: DirectSpace, inputs: Tensor, **options: Any):
+        self.elimination = _turned(Elimination(simplified(direct), inputs, **options), inputs)
+        self.direct = self.elimination.direct
+        sources = self.elimination.weights.shape[1]
+        self.is_source = torch.ones(sources, dtype=torch.bool, device=inputs.device)
+        self.is_source[self.direct.inputs] = False  # the constant stays
+        self.looked_at = float("inf")  # the size when whole blocks were last looked at
+        self._look()
+
+    def _look(self) -> None:
+        """Find what goes next: ``rate`` is what it costs for a parameter, infinite if nothing."""
+        elimination = self.elimination
+        self.parameters = elimination.parameters
+        heard = (elimination.weights != 0).any(dim=0) & self.is_source
+        self.block: tuple[int, Tensor] | None = None
         if heard.sum() <= 1:
-            break
+            self.rate = float("inf")
+            return
         rates = elimination.costs() / elimination.savings().clamp_min(1)
         rates = torch.where(heard, rates, torch.inf)
         # one by one, or a few at once while there are many
         count = max(1, int(heard.sum()) // MANY_SOURCES)
-        cheapest = rates.topk(count, largest=False).indices
-        if size < BLOCKS_EVERY * looked_at:
-            looked_at = size
+        self.cheapest = rates.topk(count, largest=False).indices
+        self.rate = rates[self.cheapest[0]].item()
+        if self.parameters < BLOCKS_EVERY * self.looked_at:
+            self.looked_at = self.parameters
             rate, layer, sources = elimination.cheapest_block()
-            if rate < rates[cheapest[0]]:
-                elimination.remove_block(layer, sources)
-                cheapest = cheapest[:0]
-        if len(cheapest):
-            elimination.remove(elimination.unlike(cheapest))
-        size = elimination.parameters
-    small = simplified(elimination.result())
+            if rate < self.rate:
+                self.rate, self.block = rate, (layer, sources)
+
+    def step(self) -> None:
+        """Let it go."""
+        if self.block is not None:
+            self.elimination.remove_block(*self.block)
+        else:
+            self.elimination.remove(self.elimination.unlike(self.cheapest))
+        self._look()
+
+    def result(self) -> DirectSpace:
+        return simplified(self.elimination.result())
+
+
+def cut_to(direct: DirectSpace, inputs: Tensor, parameters: int) -> DirectSpace:
+    """At most ``parameters`` of them left, or as few as there can be."""
+    direct = simplified(direct)
+    if parameter_count(direct) <= parameters:
+        return direct
+    cutting = Cutting(direct, inputs)
+    while cutting.parameters > parameters and cutting.rate < torch.inf:
+        cutting.step()
+    small = cutting.result()
     if is_read(small).any() or parameters < 2 * direct.outputs:
         return small
-    return _line(direct, elimination.sources)
+    return _line(cutting.direct, cutting.elimination.sources)
 
 
 def _turned(elimination: Elimination, inputs: Tensor) -> Elimination:
@@ -254,7 +291,9 @@ def _turned(elimination: Elimination, inputs: Tensor) -> Elimination:
         other = reoriented(direct, inputs, outputs + 1, source) if len(sources) else direct
         if other is direct:
             continue
-        turned = Elimination(other, inputs)
+        turned = Elimination(
+            other, inputs, importance=elimination.importance, ridge=elimination.ridge
+        )
         after, _ = turned.block_rate(outputs, source)
         if after < share * before and turned.parameters <= elimination.parameters:
             best, share = turned, after / before
@@ -286,9 +325,9 @@ def is_refittable(weights: Tensor, inputs: int) -> Tensor:
     return heard
 
 
-def damped(gram: Tensor) -> Tensor:
+def damped(gram: Tensor, ridge: float = RIDGE) -> Tensor:
     result = gram.clone()
-    result.diagonal().mul_(1 + RIDGE).add_(1e-12)
+    result.diagonal().mul_(1 + ridge).add_(1e-12)
     return result
 
 
