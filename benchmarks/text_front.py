@@ -1,66 +1,66 @@
-"""Feed-forward blocks of a small language model: spectral, or plain of several widths?
+"""Feed-forward blocks of a small language model: spectral and cut, or plain of several widths?
 
 A transformer reads a made-up language character by character: words of a lexicon, verbs and
 articles that agree with their nouns, clauses in brackets, sums and products. The grammar is seeded,
-so the text is the same everywhere. Loss in nats a character, counted in ordinary parameters:
+so the text is the same everywhere. Loss in nats a character, against ordinary parameters:
 
-- plain: blocks of each width, trained for all epochs;
-- penalised: spectral blocks of the largest width, one run for each penalty, all epochs, extracted;
-- spectral: a third of the epochs without a penalty and at a constant rate, then cut to the size of
-  each plain model but the largest and trained for the other epochs as ordinary blocks;
-- cut: the same with plain blocks of the largest width, to tell what the cutting alone is worth.
+- plain: blocks of each width, trained for as long as a search takes to come down to their size;
+- spectral: spectral blocks of the largest width, trained once, extracted and cut rung by rung, each
+  fine-tuned for a fifth of the epochs;
+- cut: plain blocks of the largest width cut in the same way: what is the cutting alone worth?
 
-Recipes are chosen on validation text, for the largest width; test text decides nothing. This goes
-beyond the paper.
+Recipes are chosen on validation text, for the largest width and half of the epochs; test text
+decides nothing. This goes beyond the paper.
 
-    python benchmarks/text_front.py
+    python benchmarks/text_front.py --workers 2
 """
 
 import argparse
-import copy
 import random
-import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import lru_cache
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from recording import RESULTS, record
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from torchsparcs import SpectralNetwork, TrainConfig, evaluate, extract, spectralize, train
-from torchsparcs.compact import CompactNetwork
-from torchsparcs.direct import reoriented
+from torchsparcs import TrainConfig, evaluate, extract, spectralize, train
+from torchsparcs.model_refinement import SHRINK, model_rungs
 
-WIDTHS = (8, 24, 64, 128)
-PENALTIES = (1e-4, 3e-4)
-PLAIN = [{"lr": lr, "weight_decay": 0.05} for lr in (8e-3, 1.6e-2, 3.2e-2)]
-SPECTRAL = [  # starting from the plain weights or as perceptrons
+WIDTHS = (128, 64, 24, 8)
+PLAIN = [{"lr": lr, "weight_decay": 0.05} for lr in (8e-3, 1.6e-2, 3.2e-2, 6.4e-2)]
+SPECTRAL = [  # starting from plain weights or as perceptrons
     {
         "keep_weights": kept,
         "lr": lr,
         "weight_decay": 0.05,
         "eigenvalue_lr_scale": scale,
         "transfer_weight_decay": decay,
+        "penalty_weight": penalty,
     }
-    for kept, lr, scale, decay in (
-        (False, 1.6e-2, 30.0, 1.0),
-        (False, 1.6e-2, 10.0, 0.3),
-        (True, 1.6e-2, 10.0, 0.3),
-        (True, 1.6e-2, 3.0, 0.1),
-        (True, 1.6e-2, 1.0, 0.05),
-        (True, 3.2e-2, 1.0, 0.05),
+    for kept, lr, scale, decay, penalty in (
+        (False, 1.6e-2, 10.0, 0.3, 1e-5),
+        (True, 1.6e-2, 3.0, 0.1, 1e-5),
+        (True, 1.6e-2, 1.0, 0.05, 1e-5),
+        (True, 1.6e-2, 1.0, 0.05, 1e-4),
+        (True, 1.6e-2, 0.3, 0.05, 1e-5),
+        (True, 1.6e-2, 1.0, 0.0, 1e-5),
+        (True, 8e-3, 1.0, 0.05, 1e-5),
     )
 ]
+TUNING_SHARE = 5  # as many epochs of the training for one of a rung
 
 CONTEXT = 64
 BATCH = 16
 ALPHABET = "\n ()*+.0123456789=abcdefghijklmnopqrstuvwxyz"
 ROWS = {"training": 4000, "validation": 500, "test": 500}  # windows of the context's length
 DIMENSION, DEPTH, HEADS = 32, 2, 4
-LOOKED_AT = 600  # training windows that a cut looks at
-RIDGE = 1e-2  # of the mean square of the neurons; less leaves weights too large to train on
 
 Pair = tuple[Tensor, Tensor]
 
@@ -180,173 +180,80 @@ def loss(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output.flatten(0, 1), target.flatten())
 
 
-# --- cutting blocks -------------------------------------------------------------------------------
-
-
-def cut(model: nn.Module, data: Pair, width: int) -> nn.Module:
-    """A copy whose blocks have ``width`` neurons on average and no skip connection.
-
-    The output of a block is fitted by least squares from its hidden neurons alone. With the Gram
-    matrix of their activities M, P = M⁻¹ and G the mean of g gᵀ over the gradients g of the loss at
-    that output, the loss grows by w_qᵀ G w_q / P_qq without neuron q, to second order. Over all
-    blocks together the cheapest goes, one by one, and what is left of its block is refitted.
-    """
-    fits = [
-        _Fit(block.mlp, *seen) for block, seen in zip(model.blocks, _seen(model, data), strict=True)
-    ]
-    for _ in range(sum(len(fit.kept) for fit in fits) - width * len(fits)):
-        fit = min(fits, key=lambda one: one.prices().min().item())
-        fit.remove(int(fit.prices().argmin()))
-    smaller = copy.deepcopy(model)
-    for block, fit in zip(smaller.blocks, fits, strict=True):
-        block.mlp = fit.block()
-    return smaller
-
-
-def _seen(model: nn.Module, data: Pair) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Inputs and outputs of each block, and the gradients of the loss there, (n, dimension)."""
-    seen: list[tuple[Tensor, Tensor]] = []
-    hooks = [
-        block.mlp.register_forward_hook(lambda _, inputs, output: seen.append((*inputs, output)))
-        for block in model.blocks
-    ]
-    total = loss(model(data[0]), data[1]) * data[1].numel()
-    for hook in hooks:
-        hook.remove()
-    gradients = torch.autograd.grad(total, [output for _, output in seen])
-    return [
-        tuple(part.detach().flatten(0, -2).double() for part in (*pair, gradient))
-        for pair, gradient in zip(seen, gradients, strict=True)
-    ]
-
-
-class _Fit:
-    """The output of a block, fitted from fewer and fewer of its hidden neurons.
-
-    Shapes, the bias last in each: ``readers`` (H, dimension + 1), ``weights`` (H + 1, dimension),
-    ``inverse`` (H + 1, H + 1).
-    """
-
-    def __init__(self, part: nn.Module, inputs: Tensor, outputs: Tensor, gradients: Tensor):
-        if isinstance(part, CompactNetwork):  # its neurons with the signs that need the skip least
-            direct = reoriented(part.to_direct(), inputs, 2, 0)
-            weight, bias = direct.weights[: direct.hidden, :DIMENSION], direct.bias[: direct.hidden]
-        else:
-            weight, bias = (p.detach().double() for p in part[0].parameters())
-        self.readers = torch.cat([weight, bias[:, None]], dim=1)
-        one = torch.ones_like(inputs[:, :1])
-        active = torch.cat([F.gelu(torch.cat([inputs, one], dim=1) @ self.readers.T), one], dim=1)
-        gram = active.T @ active / len(active)
-        gram.diagonal().add_(RIDGE * gram.diagonal()[:-1].mean())
-        self.inverse = torch.linalg.inv(gram)
-        self.weights = self.inverse @ (active.T @ outputs / len(active))
-        self.importance = gradients.T @ gradients / len(gradients)
-        self.kept = list(range(len(self.readers)))
-
-    def prices(self) -> Tensor:
-        weights, certainty = self.weights[self.kept], self.inverse.diagonal()[self.kept]
-        return ((weights @ self.importance) * weights).sum(dim=1) / certainty
-
-    def remove(self, place: int) -> None:
-        q = self.kept.pop(place)
-        reach = self.inverse[q] / self.inverse[q, q]
-        self.weights = self.weights - torch.outer(reach, self.weights[q])
-        self.inverse = self.inverse - torch.outer(reach, self.inverse[q])
-
-    def block(self) -> nn.Sequential:
-        hidden = len(self.kept)
-        first, last = nn.Linear(DIMENSION, hidden), nn.Linear(hidden, DIMENSION)
-        with torch.no_grad():
-            first.weight.copy_(self.readers[self.kept, :-1])
-            first.bias.copy_(self.readers[self.kept, -1])
-            last.weight.copy_(self.weights[self.kept].T)
-            last.bias.copy_(self.weights[-1])
-        return nn.Sequential(first, nn.GELU(), last)
-
-
 # --- the contest ----------------------------------------------------------------------------------
 
 
 class Contest:
     """The text, and what all models are trained with."""
 
-    def __init__(self, options: argparse.Namespace):
-        self.options, self.widest = options, max(options.widths)
-        rows = {name: min(n, options.rows or n) for name, n in ROWS.items()}
+    def __init__(self, epochs: int, rows: int | None, widths: tuple[int, ...]):
+        self.epochs, self.widths, self.widest = epochs, widths, max(widths)
+        self.tuning = max(1, epochs // TUNING_SHARE)
         self.training, self.validation, self.test = (
-            windows(rows[name], seed) for seed, name in enumerate(ROWS, start=1)
+            windows(min(count, rows or count), seed)
+            for seed, count in enumerate(ROWS.values(), start=1)
         )
-        self.few = tuple(part[:LOOKED_AT] for part in self.training)
+
+    def config(self, epochs: int, seed: int, **recipe: Any) -> TrainConfig:
+        recipe = {"schedule": "warm_cosine", **recipe}
+        return TrainConfig(task=loss, epochs=epochs, batch_size=BATCH, seed=seed, **recipe)
 
     def trained(self, model: nn.Module, epochs: int, seed: int, **recipe: Any) -> nn.Module:
-        recipe = {"schedule": "warm_cosine", **recipe}
-        config = TrainConfig(task=loss, epochs=epochs, batch_size=BATCH, seed=seed, **recipe)
-        train(model, self.training, config, progress=False)
+        train(model, self.training, self.config(epochs, seed, **recipe), progress=False)
         return model
 
     def plain(self, width: int, epochs: int, seed: int, **recipe: Any) -> nn.Module:
         torch.manual_seed(seed)
         return self.trained(Transformer(width), epochs, seed, **recipe)
 
-    def spectral(
-        self, epochs: int, seed: int, penalty_weight: float, *, keep_weights: bool, **recipe: Any
-    ) -> nn.Module:
-        """Spectral blocks of the largest width, and one neuron more for the bias that is kept."""
+    def spectral(self, epochs: int, seed: int, *, keep_weights: bool, **recipe: Any) -> nn.Module:
         torch.manual_seed(seed)
-        model = spectralize(
-            Transformer(self.widest),
-            target="blocks.*.mlp",
-            hidden=[self.widest + keep_weights],
-            keep_weights=keep_weights,
-        )
-        return self.trained(model, epochs, seed, penalty_weight=penalty_weight, **recipe)
+        model = self.spectralized(Transformer(self.widest), keep_weights=keep_weights)
+        return self.trained(model, epochs, seed, **recipe)
 
-    def plain_choices(self) -> Iterator[dict]:
-        for recipe in PLAIN:
-            model = self.plain(self.widest, self.options.epochs, 0, **recipe)
-            yield {"recipe": recipe, **self.judged(model, self.validation, "validation")}
+    def spectralized(self, model: nn.Module, *, keep_weights: bool) -> nn.Module:
+        """With blocks of the largest width, and one neuron more for a bias that is kept."""
+        hidden = [self.widest + keep_weights]
+        options = {"hidden": hidden, "keep_weights": keep_weights}
+        return spectralize(model, target="blocks.*.mlp", **options)
 
-    def spectral_choices(self) -> Iterator[dict]:
-        """Without a penalty, so that all of them have one size, and for half of the epochs."""
-        for recipe in SPECTRAL:
-            model = self.spectral(self.options.epochs // 2, 0, 0.0, **recipe)
-            yield {"recipe": recipe, **self.judged(model, self.validation, "validation")}
+    def plain_choice(self, recipe: dict) -> Iterator[dict]:
+        model = self.plain(self.widest, self.epochs // 2, 0, **recipe)
+        yield {"recipe": recipe, **self.judged(model, self.validation, "validation")}
 
-    def runs(self, seed: int, plain: dict, spectral: dict) -> Iterator[dict]:
-        """Every model of one seed, judged; each has seen as many epochs."""
-        epochs = self.options.epochs
-        for width in self.options.widths:
-            model = self.plain(width, epochs, seed, **plain)
-            yield {"kind": "plain", "seed": seed, "width": width, **self.both(model)}
-        for weight in self.options.penalties:
-            model = self.spectral(epochs, seed, weight, **spectral)
-            networks = [part for part in model.modules() if isinstance(part, SpectralNetwork)]
-            yield {
-                "kind": "penalised",
-                "seed": seed,
-                "penalty_weight": weight,
-                "recruited": [network.recruited[0] for network in networks],
-                **self.both(extract(model)),
-            }
-        first = epochs // 3
-        constant = {"schedule": "constant"}
-        wide = {
-            "spectral": extract(self.spectral(first, seed, 0.0, **spectral, **constant)),
-            "cut": self.plain(self.widest, first, seed, **plain, **constant),
-        }
-        for kind, model in wide.items():
-            for width in sorted(self.options.widths)[:-1]:
-                small = cut(model, self.few, width)
-                before = self.judged(small, self.validation, "validation_before")
-                self.trained(small, epochs - first, seed, **plain, schedule="cosine")
-                yield {
-                    "kind": kind,
-                    "seed": seed,
-                    "width": width,
-                    "hidden": [block.mlp[0].out_features for block in small.blocks],
-                    **before,
-                    **self.both(small),
-                }
+    def spectral_choice(self, recipe: dict) -> Iterator[dict]:
+        model = extract(self.spectral(self.epochs // 2, 0, **recipe))
+        yield {"recipe": recipe, **self.judged(model, self.validation, "validation")}
+
+    def plain_run(self, width: int, seed: int, recipe: dict) -> Iterator[dict]:
+        epochs = self.epochs + self.rungs_to(width) * self.tuning
+        row = {"kind": "plain", "seed": seed, "width": width, "epochs": epochs}
+        yield {**row, **self.both(self.plain(width, epochs, seed, **recipe))}
+
+    def front(self, kind: str, seed: int, plain: dict, spectral: dict) -> Iterator[dict]:
+        """Every rung, down to the size of the narrowest plain model."""
+        if kind == "spectral":
+            model = self.spectral(self.epochs, seed, **spectral)
+        else:
+            model = self.plain(self.widest, self.epochs, seed, **plain)
+            model = self.spectralized(model, keep_weights=True)
+        tuning = self.config(self.tuning, seed, **plain)
+        found = model_rungs(extract(model), self.training, self.validation, tuning)
+        for place, rung in enumerate(found):
+            blocks = [block.mlp.architecture for block in rung.model.blocks]
+            epochs = self.epochs + place * self.tuning
+            row = {"kind": kind, "seed": seed, "epochs": epochs, "blocks": blocks}
+            yield {**row, **self.both(rung.model)}
+            if count(rung.model) <= count(Transformer(min(self.widths))):
+                return
+
+    def rungs_to(self, width: int) -> int:
+        """How many rungs it takes to come from the largest width to this one."""
+        sizes = [count(Transformer(w).blocks[0].mlp) for w in (self.widest, width)]
+        rungs = 0
+        while sizes[0] * SHRINK**rungs > sizes[1]:
+            rungs += 1
+        return rungs
 
     def both(self, model: nn.Module) -> dict:
         return {
@@ -358,38 +265,75 @@ class Contest:
         return {"parameters": count(model), name: evaluate(model, data, loss).loss}
 
 
+class Job(NamedTuple):
+    """A method of the contest and its arguments; its rows go to ``name`` of the record."""
+
+    name: str
+    method: str
+    arguments: tuple
+
+
+@lru_cache
+def contest_of(options: tuple) -> Contest:
+    """The contest, made once in each process."""
+    torch.set_num_threads(1)  # the model is too small for more
+    return Contest(*options)
+
+
+def rows_of(job: Job, options: tuple) -> list[dict]:
+    rows = []
+    for row in getattr(contest_of(options), job.method)(*job.arguments):
+        print(job.name, row, flush=True)
+        rows.append(row)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, help="of each text at most, for a quick look")
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
-    parser.add_argument("--penalties", type=float, nargs="*", default=PENALTIES)
+    parser.add_argument("--choices", type=int, help="recipes of each kind, for a quick look")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    torch.set_num_threads(1)  # the model is too small for more
-    contest, start = Contest(options), time.perf_counter()
-    results: dict = {"epochs": options.epochs}
+    shared = options.epochs, options.rows, tuple(options.widths)
+    results: dict = {"epochs": options.epochs, "plain_choices": [], "spectral_choices": []}
+    results["runs"] = []
+    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
 
-    def keep(name: str, rows: Iterator[dict]) -> list[dict]:
-        """All of them, recorded one by one."""
-        kept = results.setdefault(name, [])
-        for row in rows:
-            print(name, row, flush=True)
-            kept.append(row)
-            results["seconds"] = time.perf_counter() - start
-            record("text_front", "cpu", results, options.out)
-        return kept
+        def keep(jobs: list[Job]) -> None:
+            """All their rows, recorded as the jobs are done."""
+            begun = {pool.submit(rows_of, job, shared): job for job in jobs}
+            for done in as_completed(begun):
+                results[begun[done].name] += done.result()
+                record("text_front", "cpu", results, options.out)
 
-    plain, spectral = (
-        min(keep(name, rows), key=lambda one: one["validation"])["recipe"]
-        for name, rows in (
-            ("plain_choices", contest.plain_choices()),
-            ("spectral_choices", contest.spectral_choices()),
+        recipes = (
+            ("spectral_choices", "spectral_choice", SPECTRAL),
+            ("plain_choices", "plain_choice", PLAIN),
         )
-    )
-    for seed in range(options.seeds):
-        keep("runs", contest.runs(seed, plain, spectral))
+        keep(
+            [
+                Job(name, method, (recipe,))
+                for name, method, some in recipes
+                for recipe in some[: options.choices]
+            ]
+        )
+        plain, spectral = (
+            min(results[name], key=lambda one: one["validation"])["recipe"]
+            for name in ("plain_choices", "spectral_choices")
+        )
+        seeds = range(options.seeds)
+        kinds = product(("spectral", "cut"), seeds)
+        keep(
+            [Job("runs", "front", (kind, seed, plain, spectral)) for kind, seed in kinds]
+            + [
+                Job("runs", "plain_run", (width, seed, plain))
+                for seed, width in product(seeds, options.widths)
+            ]
+        )
 
 
 if __name__ == "__main__":

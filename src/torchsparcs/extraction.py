@@ -13,6 +13,7 @@ from torchsparcs.compact import CompactNetwork
 from torchsparcs.compact_chain import CompactChain
 from torchsparcs.data import Data, Pair, batches_of
 from torchsparcs.direct import direct_space, fold_constants, keep_neurons, simplified
+from torchsparcs.model_refinement import refine_model
 from torchsparcs.network import SpectralModule, SpectralNetwork, spectral_modules
 from torchsparcs.population import Population
 from torchsparcs.refinement import RefineConfig, refine
@@ -42,15 +43,17 @@ def extract(
     CompactNetwork(64 → 10: 650 parameters, 640 multiply-adds; cut from 64 → 200 → 10: ...)
 
     With data it goes on to cut what the validation loss does not miss: neurons, layers and skip
-    connections, each refitted by least squares and fine-tuned. The validation data have then been
-    used for choosing; keep other data for the final score.
+    connections, each refitted by least squares and fine-tuned. A model that ends in one spectral
+    network, its head, has that cut on the features it receives, and the rest stays as it is. Where
+    there are several, or something comes after one, they are cut together and the whole model is
+    fine-tuned. The validation data have then been used for choosing; keep other data for the final
+    score.
 
     Args:
         keep: which neurons of each hidden layer stay, (N_k,) bool each, as a pruning curve's
             ``masks`` gives them; the others are cut out in direct space. ``module`` must then be a
             ``SpectralNetwork``.
-        data: training data, as for :func:`train`. ``module`` may be a model that ends in one
-            spectral network, its head; the head is then cut on the features it receives.
+        data: training data, as for :func:`train`.
         validation: decides how far the cutting may go.
         task: what the network was trained for, as in ``TrainConfig``.
         config: how much loss may be given up for size.
@@ -75,20 +78,26 @@ def extract(
         )
     if config is not None and not isinstance(config, RefineConfig):
         raise ValueError(f"Expected a RefineConfig. Got {type(config).__name__}.")
-    compact = {id(network): _exact(network, keep) for network in networks}
-    if data is not None and validation is not None and task is not None:
-        head = _head(networks, module)
-        here, there = (_features(module, head, part) for part in (data, validation))
-        found, options = compact[id(head)], {"progress": progress}
-        refined: CompactNetwork | CompactChain
-        if isinstance(head, SpectralChain):
-            assert isinstance(found, CompactChain)
-            options["normalise"] = head.normalise
-            refined = refine_chain(found, here, there, task, config, **options)
-        else:
-            assert isinstance(found, CompactNetwork)
-            refined = refine(found, here, there, task, config, **options)
-        compact[id(head)] = refined.train(head.training)
+    compact: dict[int, nn.Module] = {id(one): _exact(one, keep) for one in networks}
+    if data is None or validation is None or task is None:
+        return _replaced(module, compact)
+    here, there = (_features(module, networks, part) for part in (data, validation))
+    if here is not None and there is not None:
+        (head,) = networks
+        compact[id(head)] = _refined(head, compact[id(head)], here, there, task, config, progress)
+        return _replaced(module, compact)
+    if any(isinstance(network, SpectralChain) for network in networks):
+        raise ValueError(
+            "Expected a model that ends in its chain of convolutions and has no other spectral "
+            f"network, where data are given. Got a {type(module).__name__} with {len(networks)}, "
+            "or one that computes something else from its output."
+        )
+    model = _replaced(module, compact)
+    return refine_model(model, data, validation, task, config, progress=progress)
+
+
+def _replaced(module: nn.Module, compact: dict[int, nn.Module]) -> nn.Module:
+    """A copy of ``module`` with others for the networks whose ids are given."""
     if id(module) in compact:
         return compact[id(module)]
     # a deep copy that finds the networks already copied copies all the rest
@@ -121,17 +130,35 @@ def _exact(network: SpectralModule, keep: Sequence[Tensor] | None) -> CompactNet
     return dense.train(network.training)
 
 
-def _head(networks: list[SpectralModule], module: nn.Module) -> SpectralModule:
-    if len(networks) != 1:
-        raise ValueError(
-            "Expected one spectral network, the head of the model, where data are given. "
-            f"Got a {type(module).__name__} with {len(networks)}."
-        )
-    return networks[0]
+def _refined(
+    head: SpectralModule,
+    found: nn.Module,
+    data: Data,
+    validation: Data,
+    task: str | LossFunction,
+    config: RefineConfig | None,
+    progress: bool,
+) -> nn.Module:
+    """``found``, what ``head`` is exactly, cut as far as the validation loss allows."""
+    refined: CompactNetwork | CompactChain
+    given = data, validation, task, config
+    if isinstance(head, SpectralChain):
+        assert isinstance(found, CompactChain)
+        refined = refine_chain(found, *given, normalise=head.normalise, progress=progress)
+    else:
+        assert isinstance(found, CompactNetwork)
+        refined = refine(found, *given, progress=progress)
+    return refined.train(head.training)
 
 
-def _features(module: nn.Module, head: SpectralModule, data: Data) -> Data:
-    """``data`` as they arrive at the head of ``module``, whose output must be the module's own."""
+def _features(module: nn.Module, networks: list[SpectralModule], data: Data) -> Data | None:
+    """``data`` as they arrive at the head of ``module``, one network whose output is its own.
+
+    None where there is no such head.
+    """
+    if len(networks) > 1:
+        return None
+    (head,) = networks
     if module is head:
         return data
     seen: list[tuple[Tensor, Tensor]] = []
@@ -146,10 +173,7 @@ def _features(module: nn.Module, head: SpectralModule, data: Data) -> Data:
                 seen.clear()
                 output = module(x)
                 if len(seen) != 1 or not torch.equal(seen[0][1].flatten(), output.flatten()):
-                    raise ValueError(
-                        "Expected a model whose output is that of its spectral network, where data "
-                        "are given. Got one that computes something else from it."
-                    )
+                    return None
                 pairs.append((seen[0][0], y))
     finally:
         hook.remove()

@@ -1,0 +1,171 @@
+"""Several networks inside a model, cut together."""
+
+import copy
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from torchsparcs import (
+    CompactNetwork,
+    RefineConfig,
+    SpectralCNN,
+    SpectralNetwork,
+    TrainConfig,
+    evaluate,
+    extract,
+    train,
+)
+from torchsparcs.model_refinement import compact_networks, cut_model, measured, model_rungs
+
+CONFIG = RefineConfig(tolerance=0.02, epochs=3, batch_size=64)
+
+
+class Residual(nn.Module):
+    """Two blocks beside an identity, the second heard ``loudly`` or not, and a head."""
+
+    def __init__(self, loudness: float = 1.0):
+        super().__init__()
+        self.first, self.second = (SpectralNetwork([4, 12, 4]) for _ in range(2))
+        self.head = nn.Linear(4, 1)
+        self.loudness = loudness
+
+    def forward(self, x):
+        x = x + self.first(x)
+        return self.head(x + self.loudness * self.second(x))
+
+
+def rows(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Words of three places, (count, 3, 4), and what one neuron of each block can make of them."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(count, 3, 4, generator=generator)
+    return x, x[..., :1] + x[..., 1:2].abs() + F.relu(x[..., 2:3] - 1)
+
+
+def squared_error(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return (output - target).square().mean()
+
+
+@pytest.fixture(scope="module")
+def trained():
+    torch.manual_seed(0)
+    model, data = Residual(), rows(400, 0)
+    config = TrainConfig(epochs=30, batch_size=64, lr=1e-2, penalty_weight=0.0)
+    train(model, data, config, progress=False)
+    return model
+
+
+class TestExtract:
+    def test_cuts_all_of_them_and_keeps_the_loss(self, trained):
+        before = copy.deepcopy(trained.state_dict())
+        data, validation, test = rows(400, 0), rows(200, 1), rows(200, 2)
+        whole = extract(trained)
+        small = extract(
+            trained,
+            data=data,
+            validation=validation,
+            task="regression",
+            config=CONFIG,
+            progress=False,
+        )
+        assert isinstance(small.first, CompactNetwork)
+        sizes = [
+            sum(network.size.parameters for network in compact_networks(model).values())
+            for model in (whole, small)
+        ]
+        assert sizes[1] < sizes[0] / 2
+        scores = [evaluate(model, test, "regression").score for model in (whole, small)]
+        assert scores[1] > scores[0] - 0.03
+        assert small.training == trained.training
+        assert all(torch.equal(value, before[name]) for name, value in trained.state_dict().items())
+
+    def test_something_may_come_after_the_only_one(self):
+        torch.manual_seed(0)
+        model = nn.Sequential(SpectralNetwork([4, 6, 3]), nn.Tanh())
+        for values in model[0].hidden_eigenvalues:
+            nn.init.normal_(values)
+        x = torch.randn(100, 4)
+        data = x, model(x).detach()
+        small = extract(model, data=data, validation=data, task=squared_error, progress=False)
+        assert isinstance(small[0], CompactNetwork)
+        assert evaluate(small, data, squared_error).loss < 0.02
+
+    def test_batches_of_a_loader(self, trained):
+        data = [rows(40, seed) for seed in range(4)]
+        small = extract(
+            trained,
+            data=data,
+            validation=rows(100, 9),
+            task=squared_error,
+            config=RefineConfig(tolerance=0.1, epochs=1),
+            progress=False,
+        )
+        assert small(rows(2, 0)[0]).shape == (2, 3, 1)
+
+    def test_what_is_frozen_stays(self, trained):
+        model = copy.deepcopy(trained)
+        model.head.requires_grad_(False)
+        data = rows(200, 0)
+        options = {"config": CONFIG, "progress": False}
+        small = extract(model, data=data, validation=data, task="regression", **options)
+        assert torch.equal(small.head.weight, model.head.weight)
+        free = extract(trained, data=data, validation=data, task="regression", **options)
+        assert not torch.equal(free.head.weight, trained.head.weight)
+
+    def test_convolutions_have_to_be_the_end(self):
+        model = nn.Sequential(SpectralCNN([1, 4, 3]), nn.Tanh())
+        data = torch.randn(20, 1, 6, 6), torch.randint(3, (20,))
+        with pytest.raises(ValueError, match=r"ends in its chain.*Got a Sequential with 1"):
+            extract(model, data=data, validation=data, task="multiclass", progress=False)
+
+    def test_a_network_that_is_not_used(self, trained):
+        model = copy.deepcopy(trained)
+        model.third = SpectralNetwork([4, 3, 4])
+        data = rows(50, 0)
+        with pytest.raises(ValueError, match=r"uses all its networks\. 'third' is not used"):
+            extract(model, data=data, validation=data, task="regression", progress=False)
+
+
+class TestMeasuring:
+    def test_by_hand(self):
+        """Of y = c · network(x) with a squared error, F is the mean of (2 c e)² over rows."""
+        torch.manual_seed(0)
+        network = extract(SpectralNetwork([3, 1]))
+        model = nn.Sequential(network, nn.Linear(1, 1, bias=False)).double()
+        x, y = torch.randn(50, 3, dtype=torch.float64), torch.randn(50, 1, dtype=torch.float64)
+        seen = measured(model, (x, y), "regression")["0"]
+        error = model(x) - y
+        felt = (2 * model[1].weight.item() * error).square().mean(dim=0)
+        torch.testing.assert_close(seen.importance, felt.detach())
+        assert seen.inputs.shape == (50, 3)
+
+    def test_places_of_a_row_add_up(self, trained):
+        whole, (x, y) = extract(trained).double(), rows(60, 0)
+        x, y = x.double(), y.double()
+        by_row = measured(whole, (x, y), squared_error)["second"]
+        one_by_one = measured(whole, (x.flatten(0, 1), y.flatten(0, 1)), squared_error)["second"]
+        # a mean over three places has a third of the gradients, of which each row has three
+        torch.testing.assert_close(by_row.importance, one_by_one.importance / 3)
+
+    def test_what_is_hardly_heard_goes_first(self):
+        torch.manual_seed(0)
+        model = Residual(loudness=1e-3)
+        for network in (model.first, model.second):
+            nn.init.normal_(network.hidden_eigenvalues[0])
+        whole = extract(model)
+        size = sum(network.size.parameters for network in compact_networks(whole).values())
+        small = cut_model(whole, rows(200, 0), "regression", int(0.6 * size))
+        assert small.first.size.parameters > 0.9 * whole.first.size.parameters
+        assert small.second.size.parameters < 0.3 * whole.second.size.parameters
+
+    def test_each_is_smaller_than_the_one_before(self, trained):
+        tuning = TrainConfig(task="regression", epochs=1, batch_size=64)
+        data = rows(200, 0)
+        sizes = [
+            rung.parameters for rung in model_rungs(extract(trained), data, rows(50, 1), tuning)
+        ]
+        assert len(sizes) > 5
+        assert sizes[-1] < sizes[-2]  # as small as it gets
+        assert all(small <= 0.7 * large for large, small in pairwise(sizes[:-1]))
