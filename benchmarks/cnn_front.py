@@ -11,6 +11,7 @@ networks are fine-tuned, were looked at before, on the same images. Test images 
 """
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Iterator
@@ -214,6 +215,10 @@ class Job(NamedTuple):
     method: str
     arguments: tuple
 
+    @property
+    def key(self) -> str:
+        return json.dumps(self)
+
 
 @lru_cache
 def contest_of(options: tuple) -> Contest:
@@ -231,6 +236,16 @@ def rows_of(job: Job, options: tuple) -> list[dict]:
     return rows
 
 
+def recorded(options: argparse.Namespace) -> dict:
+    """What an earlier run with the same settings has left."""
+    found = json.loads((options.out / "cnn_front.json").read_text())[options.device]
+    expected = {"epochs": options.epochs, "seeds": options.seeds}
+    if found["settings"] != expected:
+        raise SystemExit(f"Expected a record of {expected}. Got one of {found['settings']}.")
+    names = ("plain_choices", "spectral_choices", "front", "plain", "done")
+    return {name: found[name] for name in names}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True)
@@ -244,17 +259,22 @@ def main() -> None:
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
     parser.add_argument("--smallest", type=int, default=SMALLEST)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--resume", action="store_true", help="leave out what is recorded already")
     options = parser.parse_args()
     shared = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in vars(options).items())
     results: dict = {name: [] for name in ("plain_choices", "spectral_choices", "front", "plain")}
-    results["settings"] = {name: getattr(options, name) for name in ("epochs", "seeds")}
+    results |= {"done": [], "settings": {"epochs": options.epochs, "seeds": options.seeds}}
+    if options.resume:
+        results |= recorded(options)
     with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
 
         def keep(jobs: list[Job]) -> None:
             """All their rows, recorded as the jobs are done."""
-            begun = {pool.submit(rows_of, job, shared): job for job in jobs}
+            left = [job for job in jobs if job.key not in results["done"]]
+            begun = {pool.submit(rows_of, job, shared): job for job in left}
             for done in as_completed(begun):
                 results[begun[done].name] += done.result()
+                results["done"].append(begun[done].key)
                 record("cnn_front", options.device, results, options.out)
 
         keep(

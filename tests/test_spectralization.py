@@ -211,6 +211,11 @@ class TestWhereItStands:
         kinds = [type(part) for part in (*(block.mlp for block in both.blocks), both.head)]
         assert kinds == [SpectralNetwork, SpectralNetwork, Mlp, SpectralNetwork]
 
+    def test_a_pattern_that_fits_a_stack_and_what_is_inside_means_the_stack(self):
+        blocks = [nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3)) for _ in range(2)]
+        spectral = spectralize(nn.ModuleDict({"blocks": nn.ModuleList(blocks)}), target="blocks.*")
+        assert [block.widths for block in spectral["blocks"]] == [(3, 4, 3)] * 2
+
     def test_extract_comes_back(self):
         model, x = Vit(), torch.randn(2, 5, 8)
         spectral = spectralize(model, target=["blocks.*.mlp", "head"], hidden=[16])

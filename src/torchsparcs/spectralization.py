@@ -185,7 +185,10 @@ def _resolved(module: nn.Module, targets: Sequence[Any]) -> list[str]:
 
 
 def _matches(module: nn.Module, known: Sequence[str], pattern: Any) -> list[str]:
-    """What can be replaced under ``pattern``, or else what cannot, which will be told why."""
+    """What can be replaced under ``pattern``, or else what cannot, which will be told why.
+
+    A pattern that fits a stack and the Linears inside it means the stack.
+    """
     if not isinstance(pattern, str):
         raise ValueError(f"Expected target to be a name or several. Got {pattern!r}.")
 
@@ -199,7 +202,8 @@ def _matches(module: nn.Module, known: Sequence[str], pattern: Any) -> list[str]
             "Expected stacks of convolutions by their names, because they start afresh: patterns "
             f"find Linears only. Got {pattern!r}, which fits {quoted(convolving)}."
         )
-    return found or others[:1]
+    whole = [name for name in found if not any(_is_inside(name, other) for other in found)]
+    return whole or others[:1]
 
 
 def _known(module: nn.Module) -> list[str]:
