@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from torchsparcs.compact_chain import CompactChain
 from torchsparcs.data import Pair
-from torchsparcs.linear_maps import channel_weights, composed, patches
+from torchsparcs.linear_maps import channel_weights, composed, merged, patches
 from torchsparcs.refinement import constant_loss
 from torchsparcs.stages import (
     Stage,
@@ -122,12 +122,13 @@ def with_a_layer_less(network: CompactChain, data: Pair, loss: Loss) -> CompactC
     """Without the layer that is cheapest to do without; None where each is needed or none can go.
 
     What came after it hears what it heard, through a map of its own kind: fitted by least squares,
-    the error of each output weighted as its importance says.
+    the error of each output weighted as its importance says. It sees as far as both did where that
+    takes no more parameters than they had.
     """
     stages, readers = network.stages(), measured(network, data, loss)
     found: list[tuple[Tensor, int, Stage]] = []
     for k in range(len(stages) - 1):
-        like = composed(stages[k].like, stages[k + 1].like)
+        like = _direct_like(stages[k], stages[k + 1])
         if like is not None:
             price, direct = _direct(network, k, like, readers[k + 1].importance, data)
             found.append((price, k, direct))
@@ -135,6 +136,17 @@ def with_a_layer_less(network: CompactChain, data: Pair, loss: Loss) -> CompactC
         return None
     _, k, direct = min(found, key=lambda one: float(one[0]))
     return network.with_stages([*stages[:k], direct, *stages[k + 2 :]])
+
+
+def _direct_like(here: Stage, there: Stage) -> nn.Module | None:
+    """The kind of map that could stand for both; None where there is none."""
+    wide = merged(here.like, there.like)
+    if wide is not None:
+        positions = channel_weights(wide)[0, 0].numel()
+        weights = len(there.weight) * here.weight.shape[1] * positions
+        if weights + len(there.weight) <= here.parameters + there.parameters:
+            return wide
+    return composed(here.like, there.like)
 
 
 @torch.no_grad()
