@@ -152,6 +152,33 @@ def cnn_front() -> None:
     save(figure, "cnn_front")
 
 
+def text_front() -> None:
+    """Loss on test text against parameters, each seed a line."""
+    result = recorded("text_front")
+    figure, axis = plt.subplots(figsize=(5.5, 3.8))
+    for kind, label, colour in (
+        ("spectral", "spectral blocks, cut", COLOURS["spectral"]),
+        ("cut", "plain blocks, cut in the same way", COLOURS["skips"]),
+        ("plain", "plain blocks of each width", COLOURS["mlp"]),
+    ):
+        rows = [row for row in result["runs"] if row["kind"] == kind]
+        for seed in sorted({row["seed"] for row in rows}):
+            mine = sorted((r for r in rows if r["seed"] == seed), key=lambda r: r["parameters"])
+            axis.plot(
+                [row["parameters"] for row in mine],
+                [row["test"] for row in mine],
+                "o-",
+                color=colour,
+                label=None if seed else f"{label} (a line for each seed)",
+                markersize=3,
+                alpha=0.8,
+            )
+    axis.set(xscale="log", xlabel="parameters of the model", ylabel="nats a character, test text")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    save(figure, "text_front")
+
+
 def recorded(name: str) -> dict:
     """The results of a benchmark on the one device it was run on."""
     return next(iter(json.loads((RESULTS / f"{name}.json").read_text()).values()))
@@ -212,4 +239,5 @@ if __name__ == "__main__":
     mnist_front()
     fronts()
     cnn_front()
+    text_front()
     growing()

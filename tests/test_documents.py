@@ -57,6 +57,9 @@ BENCHMARKS = {
     "latency.py": ["--seconds", "0.01"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
     "plain_mlps.py": ["--quick", "--tasks", "iris"],
+    "text_front.py": [
+        *("--rows", "20", "--seeds", "1", "--epochs", "2", "--choices", "1", "--widths", "6", "4"),
+    ],
     "vit_front.py": [
         *("--data", "{folder}/images.npz", "--epochs", "1", "--seeds", "1", "--rows", "32"),
         *("--widths", "8", "--penalties", "1e-4", "--choices", "1"),
