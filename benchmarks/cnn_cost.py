@@ -69,7 +69,7 @@ def main() -> None:
     networks = {
         "plain": lambda: plain_cnn(channels, CLASSES, normalised=False),
         "plain, normalised": lambda: plain_cnn(channels, CLASSES, normalised=True),
-        "spectral": lambda: SpectralCNN([*channels, CLASSES]),
+        "spectral": lambda: SpectralCNN([*channels, CLASSES], normalise=False),
         "spectral, normalised": lambda: SpectralCNN([*channels, CLASSES], normalise=True),
     }
     results: dict = {"rows": options.rows, "channels": channels, "batch_size": BATCH}

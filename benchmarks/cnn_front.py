@@ -236,10 +236,20 @@ def rows_of(job: Job, options: tuple) -> list[dict]:
     return rows
 
 
+def settings_of(options: argparse.Namespace) -> dict:
+    """What the rows depend on."""
+    names = ("epochs", "choosing", "seeds", "rows", "offered", "widths", "smallest")
+    found = {name: getattr(options, name) for name in names}
+    found |= {"plain_recipes": PLAIN, "spectral_recipes": SPECTRAL}
+    return json.loads(json.dumps(found))  # as a file has it
+
+
 def recorded(options: argparse.Namespace) -> dict:
     """What an earlier run with the same settings has left."""
-    found = json.loads((options.out / "cnn_front.json").read_text())[options.device]
-    expected = {"epochs": options.epochs, "seeds": options.seeds}
+    path = options.out / "cnn_front.json"
+    if not path.exists():
+        raise SystemExit(f"Expected a record to go on from. There is none at {path}.")
+    found, expected = json.loads(path.read_text())[options.device], settings_of(options)
     if found["settings"] != expected:
         raise SystemExit(f"Expected a record of {expected}. Got one of {found['settings']}.")
     names = ("plain_choices", "spectral_choices", "front", "plain", "done")
@@ -263,7 +273,7 @@ def main() -> None:
     options = parser.parse_args()
     shared = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in vars(options).items())
     results: dict = {name: [] for name in ("plain_choices", "spectral_choices", "front", "plain")}
-    results |= {"done": [], "settings": {"epochs": options.epochs, "seeds": options.seeds}}
+    results |= {"done": [], "settings": settings_of(options)}
     if options.resume:
         results |= recorded(options)
     with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:

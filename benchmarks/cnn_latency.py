@@ -43,7 +43,8 @@ def compact(architecture: str) -> CompactChain:
 
 
 def networks(front: list[dict], sizes: list[int]) -> dict[str, nn.Module]:
-    found: dict[str, nn.Module] = {"spectral, as trained": SpectralCNN([3, *OFFERED, CLASSES])}
+    spectral = SpectralCNN([3, *OFFERED, CLASSES], normalise=False)
+    found: dict[str, nn.Module] = {"spectral, as trained": spectral}
     for size in sizes:
         row = min(front, key=lambda one: abs(one["parameters"] - size))
         found[f"cut, {row['parameters']:,} parameters"] = compact(row["architecture"])

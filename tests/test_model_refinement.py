@@ -1,6 +1,7 @@
 """Several networks inside a model, cut together."""
 
 import copy
+import sys
 from itertools import pairwise
 
 import pytest
@@ -18,7 +19,8 @@ from torchsparcs import (
     extract,
     train,
 )
-from torchsparcs.model_refinement import compact_networks, cut_model, measured, model_rungs
+from torchsparcs.epochs import NonFiniteLossError
+from torchsparcs.model_refinement import cut_model, measured, model_rungs, size_of
 
 CONFIG = RefineConfig(tolerance=0.02, epochs=3, batch_size=64)
 
@@ -71,10 +73,7 @@ class TestExtract:
             progress=False,
         )
         assert isinstance(small.first, CompactNetwork)
-        sizes = [
-            sum(network.size.parameters for network in compact_networks(model).values())
-            for model in (whole, small)
-        ]
+        sizes = [size_of(model) for model in (whole, small)]
         assert sizes[1] < sizes[0] / 2
         scores = [evaluate(model, test, "regression").score for model in (whole, small)]
         assert scores[1] > scores[0] - 0.03
@@ -87,10 +86,21 @@ class TestExtract:
         for values in model[0].hidden_eigenvalues:
             nn.init.normal_(values)
         x = torch.randn(100, 4)
-        data = x, model(x).detach()
-        small = extract(model, data=data, validation=data, task=squared_error, progress=False)
-        assert isinstance(small[0], CompactNetwork)
-        assert evaluate(small, data, squared_error).loss < 0.02
+        data = x, model(x).detach() + torch.randn(100, 3) / 10
+        given = {"data": data, "validation": data, "task": squared_error}
+        small = extract(model, **given, config=RefineConfig(tolerance=0.2), progress=False)
+        assert small[0].size.parameters < extract(model)[0].size.parameters
+        assert evaluate(small, data, squared_error).loss < 0.1
+
+    def test_also_where_it_writes_into_the_output(self, monkeypatch):
+        called = []
+        module = sys.modules["torchsparcs.extraction"]
+        monkeypatch.setattr(module, "refine_model", lambda *a, **_: called.append(a))
+        data = torch.randn(50, 4), torch.randn(50, 3)
+        for activation in (nn.ReLU(), nn.ReLU(inplace=True)):
+            model = nn.Sequential(SpectralNetwork([4, 6, 3]), activation)
+            extract(model, data=data, validation=data, task="regression", progress=False)
+        assert len(called) == 2
 
     def test_batches_of_a_loader(self, trained):
         data = [rows(40, seed) for seed in range(4)]
@@ -102,7 +112,9 @@ class TestExtract:
             config=RefineConfig(tolerance=0.1, epochs=1),
             progress=False,
         )
-        assert small(rows(2, 0)[0]).shape == (2, 3, 1)
+        assert size_of(small) < size_of(extract(trained))
+        with pytest.raises(ValueError, match=r"at least one batch\. Got none"):
+            extract(trained, data=[], validation=data, task=squared_error, progress=False)
 
     def test_what_is_frozen_stays(self, trained):
         model = copy.deepcopy(trained)
@@ -113,6 +125,12 @@ class TestExtract:
         assert torch.equal(small.head.weight, model.head.weight)
         free = extract(trained, data=data, validation=data, task="regression", **options)
         assert not torch.equal(free.head.weight, trained.head.weight)
+        model.first.requires_grad_(False)
+        small = extract(model, data=data, validation=data, task="regression", **options)
+        x = data[0]
+        torch.testing.assert_close(small.first(x), model.first(x))
+        assert not any(p.requires_grad for p in small.first.parameters())
+        assert small.second.size.parameters < extract(model).second.size.parameters
 
     def test_convolutions_have_to_be_the_end(self):
         model = nn.Sequential(SpectralCNN([1, 4, 3]), nn.Tanh())
@@ -135,7 +153,7 @@ class TestMeasuring:
         network = extract(SpectralNetwork([3, 1]))
         model = nn.Sequential(network, nn.Linear(1, 1, bias=False)).double()
         x, y = torch.randn(50, 3, dtype=torch.float64), torch.randn(50, 1, dtype=torch.float64)
-        seen = measured(model, (x, y), "regression")["0"]
+        seen = measured(model, [(x, y)], "regression")["0"]
         error = model(x) - y
         felt = (2 * model[1].weight.item() * error).square().mean(dim=0)
         torch.testing.assert_close(seen.importance, felt.detach())
@@ -144,8 +162,9 @@ class TestMeasuring:
     def test_places_of_a_row_add_up(self, trained):
         whole, (x, y) = extract(trained).double(), rows(60, 0)
         x, y = x.double(), y.double()
-        by_row = measured(whole, (x, y), squared_error)["second"]
-        one_by_one = measured(whole, (x.flatten(0, 1), y.flatten(0, 1)), squared_error)["second"]
+        by_row = measured(whole, [(x, y)], squared_error)["second"]
+        flat = x.flatten(0, 1), y.flatten(0, 1)
+        one_by_one = measured(whole, [flat], squared_error)["second"]
         # a mean over three places has a third of the gradients, of which each row has three
         torch.testing.assert_close(by_row.importance, one_by_one.importance / 3)
 
@@ -155,10 +174,47 @@ class TestMeasuring:
         for network in (model.first, model.second):
             nn.init.normal_(network.hidden_eigenvalues[0])
         whole = extract(model)
-        size = sum(network.size.parameters for network in compact_networks(whole).values())
-        small = cut_model(whole, rows(200, 0), "regression", int(0.6 * size))
+        small = cut_model(whole, [rows(200, 0)], "regression", int(0.6 * size_of(whole)))
         assert small.first.size.parameters > 0.9 * whole.first.size.parameters
         assert small.second.size.parameters < 0.3 * whole.second.size.parameters
+
+    def test_an_exact_fit_counts_all_alike(self, trained):
+        whole, (x, _) = extract(trained), rows(60, 0)
+        with torch.no_grad():
+            seen = measured(whole, [(x, whole.eval()(x))], "regression")
+        assert all(torch.equal(one.importance, torch.ones(4).double()) for one in seen.values())
+
+    @pytest.mark.parametrize("inplace", [True, False])
+    def test_however_it_is_called(self, inplace):
+        """Twice, by keyword, on single vectors, and with something that writes into its output."""
+
+        class Odd(nn.Module):
+            def __init__(self):
+                super().__init__()
+                torch.manual_seed(0)
+                self.block = extract(SpectralNetwork([3, 3]))
+
+            def forward(self, x):
+                first = F.relu(self.block(input=x), inplace=inplace)
+                return first + torch.stack([self.block(row) for row in x])
+
+        x, y = torch.randn(2, 20, 3, generator=torch.Generator().manual_seed(0))
+        model = Odd()
+        seen = measured(model, [(x, y)], "regression")["block"]
+        assert torch.equal(seen.inputs[:20].sort(dim=0).values, x.double().sort(dim=0).values)
+        assert len(seen.inputs) == 40
+        linear = model.block(x)
+        gradient = 2 * (linear.relu() + linear - y) / 3
+        felt = (gradient * (linear > 0)).square() + gradient.square()
+        torch.testing.assert_close(seen.importance, felt.double().mean(dim=0), rtol=1e-4, atol=0)
+
+    def test_a_training_that_bursts_ends_it(self, trained, monkeypatch):
+        def bursting(*_, **__):
+            raise NonFiniteLossError("burst")
+
+        monkeypatch.setattr(sys.modules["torchsparcs.model_refinement"], "train", bursting)
+        found = model_rungs(extract(trained), rows(50, 0), rows(50, 1), TrainConfig())
+        assert len(list(found)) == 1
 
     def test_each_is_smaller_than_the_one_before(self, trained):
         tuning = TrainConfig(task="regression", epochs=1, batch_size=64)

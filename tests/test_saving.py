@@ -248,13 +248,13 @@ class TestRoundTripOfChains:
         assert torch.equal(extract(loaded)(x), extract(network)(x))
 
     def test_of_a_normalised_one(self, tmp_path):
-        network, x = cnn(), 3 * torch.randn(2, 2, 9, 9) + 1
+        network, x = cnn(normalise=True), 3 * torch.randn(2, 2, 9, 9) + 1
         network(x)
         save(network, tmp_path / "network")
         assert torch.equal(load(tmp_path / "network").eval()(x), network.eval()(x))
 
     def test_of_one_from_before_there_was_normalisation(self, tmp_path):
-        network, path, x = cnn(normalise=False), tmp_path / "network", torch.randn(2, 2, 9, 9)
+        network, path, x = cnn(), tmp_path / "network", torch.randn(2, 2, 9, 9)
         save(network, path)
         with safe_open(path, framework="pt") as file:
             header = json.loads(file.metadata()["torchsparcs"])

@@ -36,8 +36,9 @@ class SpectralChain(SpectralModule):
         activation: a name from ``ACTIVATIONS`` or any callable; not applied to the output.
         bias: a constant bₖ for each channel of each layer, which starts at zero.
         normalise: bring each channel of each hidden zₖ to mean 0 and variance 1, those of the batch
-            in training and running ones later. After training that is a linear map and a constant:
-            extraction folds it into the layers, and without hidden eigenvalues all is linear still.
+            in training and running ones later. Then it is a factor and a constant: extraction folds
+            it into the layers, and without hidden eigenvalues all is one affine map still. The
+            transfers but the last bear a strong decay with it.
         example: an input to try the maps on; only needed where they are of unknown kinds and
             particular about their input.
 
@@ -157,7 +158,6 @@ class SpectralCNN(SpectralChain):
         strides: of each convolution. By default 2 where the channels grow, past the first.
 
     A fresh network keeps the size of signals and gradients at any depth, normalised or not.
-    Normalised ones bear a stronger decay of the transfers, and end better for it.
 
     Shape:
         - input (..., channels[0], height, width), output (..., channels[-1])
@@ -171,7 +171,7 @@ class SpectralCNN(SpectralChain):
         strides: Sequence[int] | None = None,
         activation: str | Callable[[Tensor], Tensor] = "relu",
         bias: bool = True,
-        normalise: bool = True,
+        normalise: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):

@@ -7,6 +7,7 @@ least squares, and what is lost is Σ_c F_c W_c,i (H⁻¹_ii)⁻¹ W_c,iᵀ for 
 layer goes where the next can be had from what the layer itself reads: by least squares again.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -64,22 +65,26 @@ def cuts_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> l
 
     Its cheapest channels go. Linear layers are merged where that is smaller. Other layers go as
     long as the loss on ``data``, some rows it was trained on, is lower with one layer less and as
-    many parameters. That is the first. Where one more layer could go, the second is without it:
-    fine-tuning will tell. What knows no more than a constant answer tells nothing before it.
+    many parameters. That is the first. Where one more layer could go, there are others without it:
+    fine-tuning will tell. A network that is no better than a constant answer is not worth that, and
+    to compare with one says nothing.
     """
     network = merged_and_trimmed(network, data, loss)
     constant = constant_loss(network, data, loss)
     best = with_fewer_channels(network, data, loss, parameters)
     best_loss = evaluate(best, data, loss).loss
-    while (shorter := with_a_layer_less(network, data, loss)) is not None:
-        cut = with_fewer_channels(shorter, data, loss, parameters)
-        cut_loss = evaluate(cut, data, loss).loss
-        if not cut_loss < constant:
-            return [best]
-        if not cut_loss <= best_loss < constant:
-            return [best, cut]
-        network, best, best_loss = shorter, cut, cut_loss
-    return [best]
+    while True:
+        found = []
+        for shorter in with_a_layer_less(network, data, loss):
+            cut = with_fewer_channels(shorter, data, loss, parameters)
+            cut_loss = evaluate(cut, data, loss).loss
+            if cut_loss < constant:
+                found.append((cut_loss, cut, shorter))
+        lowest, cut, shorter = min(found, key=lambda one: one[0], default=(math.inf, best, network))
+        is_better = lowest <= best_loss and best_loss < constant
+        if not is_better:
+            return [best, *(one for _, one, _ in found)]
+        network, best, best_loss = shorter, cut, lowest
 
 
 def as_good_as(loss: float, constant: float) -> float:
@@ -118,35 +123,42 @@ def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:
             yield [*stages[:k], inner, *stages[k + 1 :]]
 
 
-def with_a_layer_less(network: CompactChain, data: Pair, loss: Loss) -> CompactChain | None:
-    """Without the layer that is cheapest to do without; None where each is needed or none can go.
+def with_a_layer_less(network: CompactChain, data: Pair, loss: Loss) -> list[CompactChain]:
+    """Without the layer that is cheapest to do without; none where none can go.
 
     What came after it hears what it heard, through a map of its own kind: fitted by least squares,
-    the error of each output weighted as its importance says. It sees as far as both did where that
-    takes no more parameters than they had.
+    the error of each output weighted as its importance says. One such network has the kernel that
+    came after, another one that sees as far as both did, where that takes no more parameters.
     """
     stages, readers = network.stages(), measured(network, data, loss)
-    found: list[tuple[Tensor, int, Stage]] = []
-    for k in range(len(stages) - 1):
-        like = _direct_like(stages[k], stages[k + 1])
-        if like is not None:
-            price, direct = _direct(network, k, like, readers[k + 1].importance, data)
-            found.append((price, k, direct))
-    if not found:
-        return None
-    _, k, direct = min(found, key=lambda one: float(one[0]))
-    return network.with_stages([*stages[:k], direct, *stages[k + 2 :]])
+    shorter = []
+    for kind in (_narrow, _wide):
+        found: list[tuple[float, int, Stage]] = []
+        for k in range(len(stages) - 1):
+            like = kind(stages[k], stages[k + 1])
+            if like is not None:
+                price, direct = _direct(network, k, like, readers[k + 1].importance, data)
+                found.append((float(price), k, direct))
+        if found:
+            _, k, direct = min(found, key=lambda one: one[0])
+            shorter.append(network.with_stages([*stages[:k], direct, *stages[k + 2 :]]))
+    return shorter
 
 
-def _direct_like(here: Stage, there: Stage) -> nn.Module | None:
-    """The kind of map that could stand for both; None where there is none."""
-    wide = merged(here.like, there.like)
-    if wide is not None:
-        positions = channel_weights(wide)[0, 0].numel()
-        weights = len(there.weight) * here.weight.shape[1] * positions
-        if weights + len(there.weight) <= here.parameters + there.parameters:
-            return wide
+def _narrow(here: Stage, there: Stage) -> nn.Module | None:
+    """A map with the kernel of the second; None where there is none."""
     return composed(here.like, there.like)
+
+
+def _wide(here: Stage, there: Stage) -> nn.Module | None:
+    """A map that sees as far as both, where that takes no more parameters than they have."""
+    like = merged(here.like, there.like)
+    if like is None:
+        return None
+    positions = channel_weights(like)[0, 0].numel()
+    outputs, inputs = len(there.weight), here.weight.shape[1]
+    is_cheaper = outputs * (inputs * positions + 1) <= here.parameters + there.parameters
+    return like if is_cheaper else None
 
 
 @torch.no_grad()

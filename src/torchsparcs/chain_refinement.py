@@ -1,7 +1,6 @@
 """A compact chain made smaller rung by rung: cut, fine-tuned, judged."""
 
 import contextlib
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from torchsparcs.data import Data, Pair, is_pair, placed
 from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.normalised_chain import NormalisedChain
 from torchsparcs.progress import cutting_progress
-from torchsparcs.refinement import RefineConfig, constant_loss
+from torchsparcs.refinement import RefineConfig, constant_loss, last_within
 from torchsparcs.tasks import LossFunction, check_data, evaluate, resolve_task
 from torchsparcs.training import train
 
@@ -48,7 +47,7 @@ def rungs(
     """``network``, then one with at most 0.7 of the parameters, and so on, as small as it gets.
 
     Each is cut from the one before and fine-tuned on all of ``data`` as ``tuning`` says. Where a
-    layer might go, both ways are fine-tuned; without it is taken unless validation notices. One of
+    layer might go, all ways are fine-tuned; without it is taken unless validation notices. One of
     the sizes on the way is ``through``, and halves lead there. With ``normalise`` signals are
     normalised in the fine-tuning, which is folded into the layers again.
     """
@@ -84,9 +83,9 @@ def rungs(
                     found.append(judged(tuned(cut)))
         if not found:
             return
-        rung, *shorter = found
-        if shorter and shorter[0].loss <= as_good_as(rung.loss, constant):
-            rung = shorter[0]
+        limit = as_good_as(found[0].loss, constant)
+        shorter = [one for one in found[1:] if one.loss <= limit]
+        rung = min(shorter, key=lambda one: one.parameters, default=found[0])
 
 
 def refine_chain(
@@ -112,11 +111,6 @@ def refine_chain(
     )
     tuning = config.tuning(task, schedule="warm_cosine")
     allowance = config.tolerance * constant_loss(network, there, task)
-    best, limit = network, math.inf
     with cutting_progress(progress) as show:
-        for rung in rungs(network, here, there, tuning, normalise=normalise):
-            if not rung.loss <= limit:
-                break
-            best, limit = rung.network, min(limit, rung.loss + allowance)
-            show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {limit:.4g}")
-    return best
+        found = rungs(network, here, there, tuning, normalise=normalise)
+        return last_within(found, allowance, show).network

@@ -32,7 +32,6 @@ from torchsparcs.tasks import TASKS, check_data, predict, resolve_task
 from torchsparcs.training import train
 
 EPOCHS, BATCH = 30, 128
-NORMALISED_DECAY = 16.0  # of transfers whose size does not matter
 HELD_OUT = 0.1
 TUNING_SHARE = 6  # as many epochs of the training for one of a rung
 FEWEST_JUDGES = 5
@@ -136,7 +135,7 @@ def search_chain(
         raise ValueError(f"Expected a SpectralChain as the network. Got {type(chain).__name__}.")
     if max_parameters is not None and max_parameters < 1:
         raise ValueError(f"Expected max_parameters of at least 1. Got {max_parameters}.")
-    config = _recipe(config, task, seed, data[1], normalise=chain.normalise)
+    config = _recipe(config, task, seed, data[1])
     task, on, start = str(config.task), resolve_device(device), time.perf_counter()
     trained = copy.deepcopy(chain).to(on)
     extract(trained)  # what cannot be is refused before the training
@@ -204,11 +203,10 @@ def candidates(
         yield _candidate(rung, judging, task)
 
 
-def _recipe(config: Any, task: str, seed: int, y: Any, *, normalise: bool) -> TrainConfig:
+def _recipe(config: Any, task: str, seed: int, y: Any) -> TrainConfig:
     """``config`` with a task that has a name, and the seed; what contradicts it is refused."""
     if config is None:
-        decay = NORMALISED_DECAY if normalise else TrainConfig.transfer_weight_decay
-        config = TrainConfig(epochs=EPOCHS, batch_size=BATCH, transfer_weight_decay=decay)
+        config = TrainConfig(epochs=EPOCHS, batch_size=BATCH)
     if not isinstance(config, TrainConfig):
         raise ValueError(
             f"Expected a TrainConfig where a network is given. Got {type(config).__name__}."

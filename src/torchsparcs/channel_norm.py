@@ -59,19 +59,17 @@ class ChannelNorm(nn.Module):
 
     def forward(self, signal: Tensor) -> Tensor:
         rows = signal.reshape(-1, *signal.shape[self.axis :])
-        if not self.training or torch.compiler.is_compiling():  # a compiler decides what to keep
+        # one number of a channel has no variance: what was seen before has to do
+        of_the_batch = self.training and rows.numel() > len(self.mean)
+        if not of_the_batch or torch.compiler.is_compiling():  # a compiler decides what to keep
             numbers = self.mean, self.variance, self.gain, self.shift
-            out = F.batch_norm(rows, *numbers, self.training, MOMENTUM, EPSILON)
+            out = F.batch_norm(rows, *numbers, of_the_batch, MOMENTUM, EPSILON)
             return out.view_as(signal)
-        if rows.numel() <= len(self.mean):
-            raise ValueError(
-                "Expected more than one number of each channel to train with normalisation. "
-                f"Got a signal of shape {tuple(signal.shape)}."
-            )
         out = _OfTheBatch.apply(rows, self.mean, self.variance).view_as(signal)
         if self.gain is None or self.shift is None:
             return out
-        return along(self.gain, self.axis) * out + along(self.shift, self.axis)
+        scaled = along(self.gain, self.axis) * out + along(self.shift, self.axis)
+        return scaled.to(out.dtype)
 
     def extra_repr(self) -> str:
         return f"{len(self.mean)}, axis={self.axis}"

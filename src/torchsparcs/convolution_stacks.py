@@ -111,7 +111,9 @@ def read_convolutions(part: nn.Module, name: str) -> ConvolutionStack:
         first=keys[places[0]],
         before=tuple(children[: places[0]]),
         after=tuple(children[places[-1] + 1 :]),
-        left_out=tuple(str(one) for one in left_out if not isinstance(one, NORMS) | is_idle(one)),
+        left_out=tuple(
+            str(one) for one in left_out if not (isinstance(one, NORMS) or is_idle(one))
+        ),
     )
 
 

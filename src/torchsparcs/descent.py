@@ -98,8 +98,9 @@ class Descent:
 
     def _groups(self) -> list[dict[str, Any]]:
         """Of the optimizer; those that are treated alike are one, and take one kernel."""
-        groups = other_groups(self.module, self.config.lr)
-        if self.spectral:
+        if not self.spectral:
+            groups = other_groups(self.module, self.config.lr)
+        else:
             groups = parameter_groups(
                 self.module,
                 self.config.lr,

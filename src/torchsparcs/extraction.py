@@ -84,7 +84,8 @@ def extract(
     here, there = (_features(module, networks, part) for part in (data, validation))
     if here is not None and there is not None:
         (head,) = networks
-        compact[id(head)] = _refined(head, compact[id(head)], here, there, task, config, progress)
+        exact, given_all = compact[id(head)], (here, there, task, config)
+        compact[id(head)] = _refined(head, exact, given_all, progress=progress)
         return _replaced(module, compact)
     if any(isinstance(network, SpectralChain) for network in networks):
         raise ValueError(
@@ -105,9 +106,10 @@ def _replaced(module: nn.Module, compact: dict[int, nn.Module]) -> nn.Module:
 
 
 def _exact(network: SpectralModule, keep: Sequence[Tensor] | None) -> CompactNetwork | CompactChain:
+    is_free = any(p.requires_grad for p in network.parameters())
     if isinstance(network, SpectralChain):
         compact = CompactChain.of(network)
-        return compact.train(network.training)
+        return compact.train(network.training).requires_grad_(is_free)
     assert isinstance(network, SpectralNetwork)
     direct = direct_space(network)
     if keep is not None:
@@ -127,27 +129,23 @@ def _exact(network: SpectralModule, keep: Sequence[Tensor] | None) -> CompactNet
     dense = CompactNetwork.from_direct(
         simplified(direct), maximal=network.size, dtype=network.output_eigenvalues.dtype
     )
-    return dense.train(network.training)
+    return dense.train(network.training).requires_grad_(is_free)
+
+
+Given = tuple[Data, Data, str | LossFunction, RefineConfig | None]
 
 
 def _refined(
-    head: SpectralModule,
-    found: nn.Module,
-    data: Data,
-    validation: Data,
-    task: str | LossFunction,
-    config: RefineConfig | None,
-    progress: bool,
-) -> nn.Module:
-    """``found``, what ``head`` is exactly, cut as far as the validation loss allows."""
+    head: SpectralModule, exact: nn.Module, given: Given, *, progress: bool
+) -> CompactNetwork | CompactChain:
+    """What ``head`` is exactly, cut as far as data, validation, task and config allow."""
     refined: CompactNetwork | CompactChain
-    given = data, validation, task, config
     if isinstance(head, SpectralChain):
-        assert isinstance(found, CompactChain)
-        refined = refine_chain(found, *given, normalise=head.normalise, progress=progress)
+        assert isinstance(exact, CompactChain)
+        refined = refine_chain(exact, *given, normalise=head.normalise, progress=progress)
     else:
-        assert isinstance(found, CompactNetwork)
-        refined = refine(found, *given, progress=progress)
+        assert isinstance(exact, CompactNetwork)
+        refined = refine(exact, *given, progress=progress)
     return refined.train(head.training)
 
 
@@ -163,7 +161,10 @@ def _features(module: nn.Module, networks: list[SpectralModule], data: Data) -> 
         return data
     seen: list[tuple[Tensor, Tensor]] = []
     hook = head.register_forward_hook(
-        lambda _, inputs, named, output: seen.append(((*inputs, *named.values())[0], output)),
+        # copies, since what comes after may write into them
+        lambda _, inputs, named, output: seen.append(
+            ((*inputs, *named.values())[0].clone(), output.clone())
+        ),
         with_kwargs=True,
     )
     pairs: list[Pair] = []

@@ -219,9 +219,10 @@ def channel_weights(map: nn.Module) -> Tensor:
 def plain_layer(map: nn.Module, weight: Tensor, bias: Tensor | None) -> nn.Module:
     """A module of the kind of ``map`` with these weights, (out, in, positions...), and bias."""
     n_out, n_in = weight.shape[:2]
-    options: Any = {"bias": bias is not None, "device": weight.device, "dtype": weight.dtype}
+    options: Any = {"bias": bias is not None, "device": "meta", "dtype": weight.dtype}
     options |= {"groups": 1} if hasattr(map, "groups") else {}
-    layer: Any = another(map, (n_in, n_out), **options)
+    # no numbers are drawn on the way: looking at a network must not change what comes after
+    layer: Any = another(map, (n_in, n_out), **options).to_empty(device=weight.device)
     owner = layer.dense if isinstance(map, Pooled) else layer
     with torch.no_grad():
         owner.weight.copy_(weight.transpose(0, 1) if isinstance(map, TRANSPOSED) else weight)

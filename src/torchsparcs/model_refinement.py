@@ -1,27 +1,26 @@
 """Networks inside a model cut together, what is cheapest to the loss first, and fine-tuned with it.
 
-The price of a neuron is what its removal costs at the output of its network, to second order: an
-error e there costs Σ_o F_o E[e_o²], with F_o the squared gradient of the loss at output o, summed
-over the places of a row. So prices of different networks compare.
+The price of a neuron is what its removal costs at the output of its network: an error e there costs
+Σ_o F_o E[e_o²], up to a common factor. F_o is the squared gradient of the loss at output o, summed
+over the places of a row (the empirical Fisher information). Prices of different networks compare.
 """
 
-import contextlib
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from torchsparcs.compact import CompactNetwork
 from torchsparcs.config import TrainConfig
-from torchsparcs.data import Data, Pair, batches_of
+from torchsparcs.data import Data, Pair, batches_of, is_pair, placed
 from torchsparcs.elimination import Cutting
 from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.progress import cutting_progress
-from torchsparcs.refinement import RefineConfig, constant_loss
+from torchsparcs.refinement import RefineConfig, constant_loss, last_within
 from torchsparcs.tasks import LossFunction, check_data, evaluate, resolve_task, restored_mode
 from torchsparcs.training import train
 
@@ -29,7 +28,7 @@ SHRINK = 0.7  # of the parameters of the networks are left on the next rung
 RIDGE = 1e-2  # of each source's mean square; with less, weights get too large to train on
 LOOKED_AT = 2000  # rows, at most, that a cut looks at
 AT_ONCE = 64  # rows
-SEEN = 20_000  # places, at most, whose signals are kept
+SEEN = 20_000  # places, about, whose signals are kept
 
 
 class ModelRung(NamedTuple):
@@ -42,20 +41,30 @@ class ModelRung(NamedTuple):
     @property
     def parameters(self) -> int:
         """Of the networks that are cut."""
-        return sum(network.size.parameters for network in compact_networks(self.model).values())
+        return size_of(self.model)
 
 
 def compact_networks(model: nn.Module) -> dict[str, CompactNetwork]:
-    """Those inside ``model``, by name."""
-    return {name: part for name, part in model.named_modules() if isinstance(part, CompactNetwork)}
+    """Those inside ``model`` that are not frozen, by name."""
+    return {
+        name: part
+        for name, part in model.named_modules()
+        if isinstance(part, CompactNetwork) and any(p.requires_grad for p in part.parameters())
+    }
+
+
+def size_of(model: nn.Module) -> int:
+    """Parameters of these networks."""
+    return sum(network.size.parameters for network in compact_networks(model).values())
 
 
 def model_rungs(
-    model: nn.Module, data: Data, validation: Data, tuning: TrainConfig
+    model: nn.Module, data: Data, validation: Data, tuning: TrainConfig, rows: int = LOOKED_AT
 ) -> Iterator[ModelRung]:
     """``model``, then one whose compact networks have 0.7 of the parameters, and so on.
 
-    Each is cut from the one before, and the whole of it fine-tuned as ``tuning`` says.
+    Each is cut from the one before with a look at ``rows``, and the whole of it fine-tuned as
+    ``tuning`` says. Networks that are frozen stay as they are.
     """
 
     def judged(one: nn.Module) -> ModelRung:
@@ -64,35 +73,44 @@ def model_rungs(
     rung = judged(model)
     while True:
         yield rung
-        smaller = cut_model(rung.model, data, tuning.task, int(SHRINK * rung.parameters))
-        if ModelRung(smaller, 0.0, 0.0).parameters >= rung.parameters:
+        some = _some_rows(data, next(model.parameters()), rows, tuning.seed)
+        smaller = cut_model(rung.model, some, tuning.task, int(SHRINK * rung.parameters))
+        if size_of(smaller) >= rung.parameters:
             return
-        with contextlib.suppress(NonFiniteLossError):
+        try:
             train(smaller, data, tuning, progress=False)
+        except NonFiniteLossError:
+            return
         rung = judged(smaller)
 
 
-def cut_model(model: nn.Module, data: Data, task: str | LossFunction, parameters: int) -> nn.Module:
-    """A copy whose compact networks have at most so many parameters, or as few as there can be."""
-    networks = compact_networks(model)
+def cut_model(
+    model: nn.Module, rows: Sequence[Pair], task: str | LossFunction, parameters: int
+) -> nn.Module:
+    """A copy whose compact networks have at most so many parameters, or as few as there can be.
+
+    ``rows`` are those to look at, in batches.
+    """
+    networks, seen = compact_networks(model), measured(model, rows, task)
     cuttings = {
-        id(networks[name]): Cutting(
-            networks[name].to_direct(), seen.inputs, importance=seen.importance, ridge=RIDGE
+        name: Cutting(
+            network.to_direct(),
+            seen[name].inputs,
+            importance=seen[name].importance,
+            ridge=RIDGE,
         )
-        for name, seen in measured(model, data, task).items()
+        for name, network in networks.items()
     }
     while sum(cutting.parameters for cutting in cuttings.values()) > parameters:
         cheapest = min(cuttings.values(), key=lambda one: one.rate)
         if cheapest.rate == math.inf:
             break
         cheapest.step()
-    memo: dict[int, nn.Module] = {}
-    for network in networks.values():
-        small = CompactNetwork.from_direct(
-            cuttings[id(network)].result(),
-            maximal=network.maximal,
-            dtype=next(network.parameters()).dtype,
-        )
+    memo: dict[int, Any] = {}
+    for name, network in networks.items():
+        dtype = next(network.parameters()).dtype
+        direct, maximal = cuttings[name].result(), network.maximal
+        small = CompactNetwork.from_direct(direct, maximal=maximal, dtype=dtype)
         memo[id(network)] = small.train(network.training)
     # a deep copy that finds the networks already copied copies all the rest
     return copy.deepcopy(model, memo)
@@ -110,33 +128,32 @@ class Seen(NamedTuple):
     importance: Tensor
 
 
-def measured(model: nn.Module, data: Data, task: str | LossFunction) -> dict[str, Seen]:
-    """What some rows of ``data`` tell of each compact network of ``model``."""
+@torch.enable_grad()
+def measured(model: nn.Module, rows: Sequence[Pair], task: str | LossFunction) -> dict[str, Seen]:
+    """What ``rows``, in batches, tell of each compact network of ``model``."""
     networks, loss = compact_networks(model), resolve_task(task).loss
     generator = torch.Generator().manual_seed(0)
+    count = sum(len(x) for x, _ in rows)
     inputs: dict[str, list[Tensor]] = {name: [] for name in networks}
     felt: dict[str, Tensor | float] = dict.fromkeys(networks, 0.0)
-    rows = 0
-    for x, y in _some_rows(data, next(model.parameters())):
-        rows += len(x)
+    for x, y in rows:
         calls = _calls(model, networks, x)
         total = loss(calls.output, y) * len(x)
         outputs = [output for _, _, output in calls.made]
         gradients = torch.autograd.grad(total, outputs, allow_unused=True)
         for (name, arrived, output), gradient in zip(calls.made, gradients, strict=True):
-            flat = arrived.detach().double().flatten(0, -2)
-            count = math.ceil(SEEN * len(x) / LOOKED_AT)
-            some = torch.randperm(len(flat), generator=generator)[:count]
-            inputs[name].append(flat[some.to(flat.device)])
+            places = arrived.double().reshape(-1, arrived.shape[-1])
+            some = torch.randperm(len(places), generator=generator)[: SEEN * len(x) // count + 1]
+            inputs[name].append(places[some.to(places.device)])
             gradient = torch.zeros_like(output) if gradient is None else gradient
-            felt[name] = felt[name] + gradient.double().flatten(0, -2).square().sum(dim=0)
-    for name, some_inputs in inputs.items():
-        if not some_inputs:
+            felt[name] += gradient.double().reshape(-1, output.shape[-1]).square().sum(dim=0)
+    for name, parts in inputs.items():
+        if not parts:
             raise ValueError(f"Expected a model that uses all its networks. {name!r} is not used.")
-    return {
-        name: Seen(torch.cat(parts), torch.as_tensor(felt[name]) / rows)
-        for name, parts in inputs.items()
-    }
+    importance = {name: torch.as_tensor(total) / count for name, total in felt.items()}
+    if not any(one.any() for one in importance.values()):  # the fit is exact: all count alike
+        importance = {name: torch.ones_like(one) for name, one in importance.items()}
+    return {name: Seen(torch.cat(inputs[name]), importance[name]) for name in networks}
 
 
 class _Calls(NamedTuple):
@@ -149,12 +166,17 @@ class _Calls(NamedTuple):
 def _calls(model: nn.Module, networks: dict[str, CompactNetwork], x: Tensor) -> _Calls:
     made: list[tuple[str, Tensor, Tensor]] = []
 
-    def keep(name: str, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        made.append((name, inputs[0], output))
+    def keep(name: str, _: nn.Module, inputs: tuple, named: dict, output: Tensor) -> Tensor:
+        """Copies, since others may write into what a network was given and gave."""
+        made.append((name, (*inputs, *named.values())[0].detach().clone(), output))
+        return output.clone()
 
-    hooks = [part.register_forward_hook(partial(keep, name)) for name, part in networks.items()]
+    hooks = [
+        part.register_forward_hook(partial(keep, name), with_kwargs=True)
+        for name, part in networks.items()
+    ]
     try:
-        with restored_mode(model), torch.enable_grad():
+        with restored_mode(model):
             model.eval()
             return _Calls(model(x), made)
     finally:
@@ -162,14 +184,21 @@ def _calls(model: nn.Module, networks: dict[str, CompactNetwork], x: Tensor) -> 
             hook.remove()
 
 
-def _some_rows(data: Data, like: Tensor) -> Iterator[Pair]:
-    """The first of them, in small batches."""
-    left = LOOKED_AT
+def _some_rows(data: Data, like: Tensor, count: int, seed: int) -> list[Pair]:
+    """So many rows in small batches: drawn at random from memory, or the first of a loader."""
+    if is_pair(data):
+        x, y = (torch.as_tensor(part) for part in data)
+        some = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:count]
+        data = x[some.to(x.device)], y[some.to(y.device)]
+    found: list[Pair] = []
     for x, y in batches_of(data, AT_ONCE, like=like):
-        yield x[:left], y[:left]
-        left -= len(x)
-        if left <= 0:
-            return
+        found.append((x[:count], y[:count]))
+        count -= len(x)
+        if count <= 0:
+            break
+    if not found:
+        raise ValueError("Expected data with at least one batch. Got none.")
+    return found
 
 
 def refine_model(
@@ -186,15 +215,9 @@ def refine_model(
     check_data(model, validation, task, name="validation data")
     config = config or RefineConfig()
     tuning = config.tuning(task, schedule="warm_cosine")
-    allowance = config.tolerance * constant_loss(model, validation, task)
-    best, limit = model, math.inf
-    try:
-        with cutting_progress(progress) as show:
-            for rung in model_rungs(model, data, validation, tuning):
-                if not rung.loss <= limit:
-                    break
-                best, limit = rung.model, min(limit, rung.loss + allowance)
-                show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {limit:.4g}")
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("The cutting was interrupted; nothing was changed.") from None
-    return best
+    like = next(model.parameters())
+    here, there = (placed(part, like) if is_pair(part) else part for part in (data, validation))
+    allowance = config.tolerance * constant_loss(model, there, task)
+    with cutting_progress(progress) as show:
+        found = model_rungs(model, here, there, tuning, min(config.rows, LOOKED_AT))
+        return last_within(found, allowance, show).model

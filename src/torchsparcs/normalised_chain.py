@@ -16,8 +16,8 @@ TINY = 1e-12  # weights of a channel that are smaller stay as they are
 class NormalisedChain(nn.Module):
     """The function of a chain, with a normalisation after each layer but the last.
 
-    Gains and shifts start as what ``rows`` show, so that nothing changes at first. The size of a
-    layer's weights no longer matters; they start at that of fresh ones, √(2 / inputs).
+    Gains and shifts start as what ``rows`` show, so that nothing changes at first. The size of the
+    weights of a layer but the last no longer matters; they start at He's √(2 / inputs).
 
     Shape:
         - input and output as those of the chain

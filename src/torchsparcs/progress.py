@@ -57,12 +57,18 @@ def stage(text: str, enabled: bool) -> contextlib.AbstractContextManager:
 
 @contextlib.contextmanager
 def cutting_progress(enabled: bool) -> Iterator[Callable[[str], None]]:
-    """A line that says what is being tried, on a terminal; gone when the work is done."""
-    if not enabled:
-        yield lambda text: None
-        return
-    with stage("cutting", enabled=True) as status:
-        yield lambda text: status.update(f"cutting: {text}")
+    """A line that says what is being tried, on a terminal; gone when the work is done.
+
+    Ctrl-C says that nothing was lost: all that is cut is a copy.
+    """
+    try:
+        if not enabled:
+            yield lambda text: None
+            return
+        with stage("cutting", enabled=True) as status:
+            yield lambda text: status.update(f"cutting: {text}")
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("The cutting was interrupted; nothing was changed.") from None
 
 
 def _range(value: Any, form: str) -> str:

@@ -5,9 +5,10 @@ afterwards: each layer that heard it is refitted to its old input signal from th
 left, in closed form, so duplicates and linear combinations cost nothing to remove.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -39,8 +40,10 @@ class RefineConfig:
 
     Attributes:
         tolerance: what may be given up, as a share of the loss of a constant prediction.
-        slack: a cut block may cost that many times the tolerance before it is fine-tuned.
-        rows: training rows used for least squares.
+        slack: a cut block of a dense network that is cut by itself may cost that many times the
+            tolerance before it is fine-tuned.
+        rows: training rows used for least squares; at most 2,000 for convolutions and for several
+            networks at once.
         epochs, lr, batch_size: of each fine-tuning.
     """
 
@@ -138,8 +141,6 @@ class _Refining:
             train(compact, self.data, training, progress=False)
         except NonFiniteLossError:
             return direct
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("The cutting was interrupted; nothing was changed.") from None
         tuned = compact.to_direct()
         loss = self.loss(tuned)
         if not loss <= self.loss(direct):
@@ -228,6 +229,31 @@ def _some_inputs(data: Data, config: RefineConfig) -> Tensor:
     if not parts:
         raise ValueError("Expected data with at least one batch. Got none.")
     return torch.cat(parts)
+
+
+class Judged(Protocol):
+    """A network on the way down."""
+
+    @property
+    def loss(self) -> float: ...
+
+    @property
+    def parameters(self) -> int: ...
+
+
+Step = TypeVar("Step", bound=Judged)
+
+
+def last_within(rungs: Iterable[Step], allowance: float, show: Callable[[str], None]) -> Step:
+    """The last of ``rungs`` before the loss is ``allowance`` higher than the lowest so far."""
+    best, limit = None, math.inf
+    for rung in rungs:
+        if best is not None and not rung.loss <= limit:
+            break
+        best, limit = rung, min(limit, rung.loss + allowance)
+        show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {limit:.4g}")
+    assert best is not None
+    return best
 
 
 def constant_loss(network: nn.Module, validation: Data, task: str | LossFunction) -> float:
