@@ -2,6 +2,7 @@
 
 import copy
 import math
+import sys
 
 import pytest
 import torch
@@ -35,6 +36,7 @@ from torchsparcs.channel_norm import ChannelNorm
 from torchsparcs.linear_maps import along, channel_weights, patches, plain_layer
 from torchsparcs.normalised_chain import NormalisedChain
 from torchsparcs.stages import direct_stages, exactly_reduced, merged_stage
+from torchsparcs.tasks import Evaluation
 
 
 def conv(n_in, n_out, size=3, **options):
@@ -406,6 +408,13 @@ class TestExtraction:
         x = torch.randn(2, 1, 6, 6)
         torch.testing.assert_close(compact(x), model(x))
 
+    def test_it_leaves_random_numbers_alone(self):
+        chain, _ = built("images")
+        torch.manual_seed(0)
+        before = torch.get_rng_state()
+        extract(chain)
+        assert torch.equal(torch.get_rng_state(), before)
+
     def test_a_strangers_map_is_refused(self):
         chain, _ = built("series")
         with pytest.raises(ValueError, match="Got a Mixed at 1"):
@@ -470,6 +479,59 @@ class TestCutting:
         assert len(shorter.layers) == 3
         gap = (shorter(x) - network(x)).abs().max() / network(x).std()
         assert gap < 0.1
+
+    def test_a_layer_that_goes_may_leave_its_reach(self):
+        """Two linear layers on a ring see five places; one does as well with a kernel of five."""
+        torch.manual_seed(0)
+        options = {"padding": 1, "padding_mode": "circular"}
+        layers = [nn.Conv1d(1, 6, 3, **options), nn.Conv1d(6, 1, 3, **options)]
+        network = CompactChain(layers, [0, 0]).double()
+        x = torch.randn(300, 1, 12).double()
+        data = x, network(x).detach() + torch.randn_like(x)
+        narrow, wide = with_a_layer_less(network, data, F.mse_loss)
+        assert [one.layers[0].kernel_size for one in (narrow, wide)] == [(3,), (5,)]
+        torch.testing.assert_close(wide(x), network(x), rtol=1e-3, atol=1e-3)
+        assert (narrow(x) - network(x)).abs().max() > 0.1
+        few = CompactChain([nn.Conv1d(4, 1, 3, **options), nn.Conv1d(1, 4, 3, **options)], [0, 0])
+        kernels = [
+            one.layers[0].kernel_size
+            for one in with_a_layer_less(
+                few, (torch.randn(50, 4, 12), torch.randn(50, 4, 12)), F.mse_loss
+            )
+        ]
+        assert kernels == [(3,)]  # one of five places would take more parameters than both have
+
+    @pytest.mark.parametrize(
+        ("losses", "expected"),
+        [
+            ({2: 1.0, 1: 2.0}, [2, 1]),  # worse before it is fine-tuned: that will tell
+            ({2: 1.0, 1: 0.5}, [1]),  # better at once
+            ({2: 1.0, 1: 5.0}, [2]),  # no better than a constant
+            ({2: 6.0, 1: 2.0}, [2, 1]),  # better than what knows nothing says nothing
+        ],
+    )
+    def test_when_a_layer_goes(self, monkeypatch, losses, expected):
+        module = sys.modules["torchsparcs.chain_cutting"]
+        made = {n: CompactChain([conv(1, 1) for _ in range(n)], [0] * n) for n in (1, 2)}
+        monkeypatch.setattr(module, "merged_and_trimmed", lambda one, *_: one)
+        monkeypatch.setattr(module, "with_fewer_channels", lambda one, *_: one)
+        monkeypatch.setattr(module, "constant_loss", lambda *_: 4.0)
+        monkeypatch.setattr(
+            module, "with_a_layer_less", lambda one, *_: [made[1]] * (len(one.layers) == 2)
+        )
+        monkeypatch.setattr(
+            module, "evaluate", lambda one, *_: Evaluation(losses[len(one.layers)], 0.0)
+        )
+        found = cuts_to(made[2], (None, None), F.mse_loss, 100)
+        assert [len(one.layers) for one in found] == expected
+
+    def test_kernels_get_smaller_where_channels_are_not_enough(self):
+        torch.manual_seed(0)
+        network = CompactChain([nn.Conv2d(1, 1, 5, padding=2), Pooled(1, 2, bias=True)], [1, 0])
+        x = torch.randn(40, 1, 8, 8)
+        found = cuts_to(network, (x, network(x).detach()), F.mse_loss, 20)
+        kernels = [one.layers[0].kernel_size for one in found if len(one.layers) == 2]
+        assert kernels == [(5, 5), (3, 3)]
 
     @pytest.mark.parametrize("strides", [(1, 1), (2, 1), (2, 2)])
     def test_linear_layers_merge_into_one_kernel(self, strides):

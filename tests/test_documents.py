@@ -40,7 +40,7 @@ def test_the_reproduction_page_is_that_of_the_recorded_results(monkeypatch):
     assert page == (ROOT / "docs" / "reproduction.md").read_text()
 
 
-BENCHMARKS = {
+BENCHMARKS: dict[str, list[str]] = {
     "cifar10_sweep.py": [
         *("--data", "{folder}/images.npz", "--epochs", "1", "--rows", "40"),
         *("--heads", "linear", "spectral", "--pairs", "1e-3,1", "--dropouts", "0.2"),

@@ -7,7 +7,6 @@ least squares, and what is lost is Σ_c F_c W_c,i (H⁻¹_ii)⁻¹ W_c,iᵀ for 
 layer goes where the next can be had from what the layer itself reads: by least squares again.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -67,7 +66,8 @@ def cuts_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> l
     long as the loss on ``data``, some rows it was trained on, is lower with one layer less and as
     many parameters. That is the first. Where one more layer could go, there are others without it:
     fine-tuning will tell. A network that is no better than a constant answer is not worth that, and
-    to compare with one says nothing.
+    to compare with one says nothing. Where channels alone do not make it small enough, another has
+    a smaller kernel.
     """
     network = merged_and_trimmed(network, data, loss)
     constant = constant_loss(network, data, loss)
@@ -79,12 +79,15 @@ def cuts_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> l
             cut = with_fewer_channels(shorter, data, loss, parameters)
             cut_loss = evaluate(cut, data, loss).loss
             if cut_loss < constant:
-                found.append((cut_loss, cut, shorter))
-        lowest, cut, shorter = min(found, key=lambda one: one[0], default=(math.inf, best, network))
-        is_better = lowest <= best_loss and best_loss < constant
-        if not is_better:
-            return [best, *(one for _, one, _ in found)]
-        network, best, best_loss = shorter, cut, lowest
+                found.append((cut.parameter_count, cut_loss, cut, shorter))
+        better = [one for one in found if one[1] <= best_loss < constant]
+        if not better:
+            break
+        _, best_loss, best, network = min(better, key=lambda one: one[0])
+    others = [cut for _, _, cut, _ in found]
+    if best.parameter_count > parameters:
+        others += with_a_smaller_kernel(best, data, loss)
+    return [best, *others]
 
 
 def as_good_as(loss: float, constant: float) -> float:
@@ -109,6 +112,17 @@ def merged_and_trimmed(network: CompactChain, data: Pair, loss: Loss) -> Compact
         if found is None:
             return network
         network = found
+
+
+def with_a_smaller_kernel(network: CompactChain, data: Pair, loss: Loss) -> list[CompactChain]:
+    """Without the outermost positions of the kernel that is cheapest to trim; none if none can."""
+    stages = network.stages()
+    smaller = [
+        network.with_stages([*stages[:k], inner, *stages[k + 1 :]])
+        for k, stage in enumerate(stages)
+        if (inner := trimmed_stage(stage)) is not None
+    ]
+    return sorted(smaller, key=lambda one: evaluate(one, data, loss).loss)[:1]
 
 
 def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:
