@@ -132,6 +132,11 @@ class TestExtract:
         assert not any(p.requires_grad for p in small.first.parameters())
         assert small.second.size.parameters < extract(model).second.size.parameters
 
+    def test_all_of_it_frozen(self, trained):
+        model, data = copy.deepcopy(trained).requires_grad_(False), rows(50, 0)
+        same = extract(model, data=data, validation=data, task="regression", progress=False)
+        torch.testing.assert_close(same(data[0]), model(data[0]))
+
     def test_convolutions_have_to_be_the_end(self):
         model = nn.Sequential(SpectralCNN([1, 4, 3]), nn.Tanh())
         data = torch.randn(20, 1, 6, 6), torch.randint(3, (20,))

@@ -71,8 +71,8 @@ def model_rungs(
         return ModelRung(one, *evaluate(one, validation, tuning.task, batch_size=tuning.batch_size))
 
     rung = judged(model)
-    while True:
-        yield rung
+    yield rung
+    while rung.parameters:
         some = _some_rows(data, next(model.parameters()), rows, tuning.seed)
         smaller = cut_model(rung.model, some, tuning.task, int(SHRINK * rung.parameters))
         if size_of(smaller) >= rung.parameters:
@@ -82,6 +82,7 @@ def model_rungs(
         except NonFiniteLossError:
             return
         rung = judged(smaller)
+        yield rung
 
 
 def cut_model(
