@@ -2,6 +2,7 @@ import itertools
 import json
 import math
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -209,6 +210,18 @@ def test_one_of_the_sizes_is_the_budget(data, monkeypatch):
     aims.clear()
     small_search(data, max_parameters=whole // 3)
     assert aims[0] == whole // 2
+
+
+@pytest.mark.parametrize(("offset", "scale"), [(5, 1), (0, 100), (0, 0.01)])
+def test_targets_far_from_where_a_network_starts(offset, scale):
+    x = torch.randn(60, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+    y = x.mean(dim=(1, 2, 3)) / x.mean(dim=(1, 2, 3)).std()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        network = SpectralCNN([1, 2, 2, 1])
+        small_search((x, y), network=network)
+        with pytest.raises(UserWarning, match=r"mean 0 and variance 1.*standardise"):
+            small_search((x, scale * y + offset), network=network)
 
 
 def test_numbers_as_targets_make_it_a_regression():

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import math
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ EPOCHS, BATCH = 30, 128
 HELD_OUT = 0.1
 TUNING_SHARE = 6  # as many epochs of the training for one of a rung
 FEWEST_JUDGES = 5
+FAR, OFF = 10, 3  # times as large or small as 1, and standard deviations from 0: hard to come to
 AT_ONCE = 512  # rows that are judged together
 GIVEN_UP = 0.5  # of what the best loss gains over a constant answer: lower rungs are not worth it
 
@@ -258,7 +260,21 @@ def _checked(chain: SpectralChain, data: Any, task: str, name: str = "data") -> 
         ) from error
     if len(pair[1].unique()) < 2:
         raise ValueError(f"Expected targets that vary. Those of the {name} are all the same.")
+    if task == "regression":
+        _warn_of_scale(pair[1], name)
     return pair
+
+
+def _warn_of_scale(targets: Tensor, name: str) -> None:
+    mean, size = targets.double().mean().item(), targets.double().std().item()
+    if abs(mean) > OFF * size or not 1 / FAR <= size <= FAR:
+        warnings.warn(
+            f"Expected targets of about mean 0 and variance 1, near which a network starts. Those "
+            f"of the {name} have mean {mean:.3g} and standard deviation {size:.3g}: standardise "
+            "them, or train for long.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _candidate(rung: Rung, judging: Pair, task: str) -> ChainCandidate:
