@@ -25,7 +25,8 @@ from torchsparcs import (
     train,
 )
 from torchsparcs.chain_cutting import cuts_to
-from torchsparcs.chain_refinement import rungs
+from torchsparcs.chain_refinement import Rung, rungs
+from torchsparcs.chain_search import candidates
 from torchsparcs.report.chains import chain_page, chain_words
 
 CONFIG = TrainConfig(epochs=6, batch_size=32, eigenvalue_lr_scale=10, penalty_weight=1e-3)
@@ -193,6 +194,20 @@ def test_it_ends_where_half_of_the_gain_is_lost(result):
     constant = math.log(2)
     assert last.loss < constant - (constant - best) / 2
     assert last.parameters > 4  # from there on one could still cut
+
+
+def test_where_nothing_is_gained_it_goes_on_to_the_smallest(monkeypatch):
+    constant = math.log(2)
+    made = [Rung(CompactChain([nn.Conv1d(1, 1, 1)], [0]), loss, 0.5) for loss in (0.69, 0.7, 0.71)]
+    module = sys.modules["torchsparcs.chain_search"]
+    monkeypatch.setattr(module, "rungs", lambda *_, **__: iter(made))
+    monkeypatch.setattr(module, "extract", lambda one: one)
+    monkeypatch.setattr(module, "constant_loss", lambda *_: constant)
+    monkeypatch.setattr(module, "_candidate", lambda rung, *_: rung.loss)
+    found = candidates(offered(), None, None, TrainConfig(task="multiclass"))
+    assert list(found) == [0.69, 0.7, 0.71]
+    made[0] = made[0]._replace(loss=0.3)
+    assert list(candidates(offered(), None, None, TrainConfig(task="multiclass"))) == [0.3]
 
 
 def test_one_of_the_sizes_is_the_budget(data, monkeypatch):

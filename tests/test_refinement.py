@@ -1,12 +1,15 @@
 """Cutting with data: exact rewritings stay exact, spare parts go, the loss is kept."""
 
+import math
+from typing import NamedTuple
+
 import pytest
 import torch
 from torch import nn
 
 from torchsparcs import CompactNetwork, RefineConfig, SpectralNetwork, TrainConfig, extract, train
 from torchsparcs.direct import reoriented
-from torchsparcs.refinement import _Refining, cut_block, eliminated, refine
+from torchsparcs.refinement import _Refining, cut_block, eliminated, last_within, refine
 from torchsparcs.tasks import evaluate
 
 DOUBLE = torch.float64
@@ -169,6 +172,52 @@ def test_a_loader_and_a_custom_loss_are_taken():
     loader = [(part[:, :5], part[:, 5:]) for part in rows.split(500)]
     found = refine(network, loader, loader, nn.functional.mse_loss, RefineConfig(rows=700))
     assert found.size.parameters < network.size.parameters
+
+
+def test_a_few_are_passed_over():
+    class Rung(NamedTuple):
+        parameters: int
+        loss: float
+
+    def last(*losses: float) -> int:
+        rungs = [Rung(place, loss) for place, loss in enumerate(losses)]
+        return last_within(rungs, 0.1, lambda text: None).parameters
+
+    assert last(1.0, 1.05, 1.2, 1.2) == 1
+    assert last(1.0, 1.2, 1.3, 1.1, 1.05) == 4
+    assert last(1.0, 1.2, 1.2, 1.2, 0.5) == 0  # three in a row are too many
+    assert last(1.0, 0.5, 0.7, 0.59) == 3
+    assert last(math.nan, 1.0) == 1
+
+
+@pytest.mark.parametrize("task", [nn.functional.mse_loss, nn.MSELoss()])
+def test_all_pairs_of_rows_are_not_compared(task):
+    x = torch.randn(30, 3)
+    network = SpectralNetwork([3, 4, 1])
+    with pytest.raises(ValueError, match=r"one shape\. Got \(2, 1\) and \(2,\).*all pairs"):
+        train(network, (x, x.sum(1)), TrainConfig(task=task, epochs=1), progress=False)
+
+
+def test_a_loss_is_one_number_and_an_output_one_tensor():
+    x, network = torch.randn(30, 3), SpectralNetwork([3, 4, 1])
+    each = TrainConfig(task=lambda output, target: (output - target) ** 2, epochs=1)
+    with pytest.raises(ValueError, match=r"one number\. Got one of shape \(2, 1\)"):
+        train(network, (x, x[:, :1]), each, progress=False)
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = network
+
+        def forward(self, x):
+            return self.network(x), x
+
+    with pytest.raises(ValueError, match=r"one tensor\. Got a tuple from Two"):
+        train(Two(), (x, x[:, :1]), TrainConfig(epochs=1), progress=False)
+    with pytest.raises(
+        ValueError, match=r"batches \(inputs, targets\).*'Tensor', 'Tensor', 'Tensor'"
+    ):
+        train(network, [(x, x, x)], TrainConfig(epochs=1), progress=False)
 
 
 def test_data_come_together():

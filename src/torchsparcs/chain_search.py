@@ -38,6 +38,7 @@ TUNING_SHARE = 6  # as many epochs of the training for one of a rung
 FEWEST_JUDGES = 5
 FAR, OFF = 10, 3  # times as large or small as 1, and standard deviations from 0: hard to come to
 AT_ONCE = 512  # rows that are judged together
+NOTHING = 0.05  # of the loss of a constant answer is next to nothing
 GIVEN_UP = 0.5  # of what the best loss gains over a constant answer: lower rungs are not worth it
 
 
@@ -146,7 +147,7 @@ def search_chain(
     history = train(trained, fitted, config, validation=judging, progress=progress)
     tuning = tuning_of(config, normalise=trained.normalise)
     attempts: list[ChainCandidate] = []
-    with cutting_progress(progress) as show:
+    with cutting_progress(progress, "What the search had found is lost.") as show:
         for found in candidates(trained, fitted, judging, tuning, max_parameters):
             show(f"{found.parameters:,} parameters, score {found.score:.4f}")
             attempts.append(found)
@@ -163,7 +164,7 @@ def search_chain(
         "versions": versions(),
     }
     front = tuple(on_the_front(attempts, max_parameters))
-    return ChainResult(front, tuple(attempts), trained.cpu(), history, settings)
+    return ChainResult(front, tuple(attempts), trained.cpu().eval(), history, settings)
 
 
 def tuning_of(config: TrainConfig, *, normalise: bool) -> TrainConfig:
@@ -192,14 +193,15 @@ def candidates(
     """What ``trained`` becomes on the way down, rung by rung 0.7 of the parameters.
 
     It ends where half of what the best network gains over a constant answer is lost, and not before
-    ``max_parameters`` is reached.
+    ``max_parameters`` is reached. Where next to nothing is gained it goes on to the smallest.
     """
     task, cut = str(tuning.task), extract(trained)
     constant, best, is_reached = constant_loss(cut, judging, task), math.inf, False
     for rung in rungs(cut, data, judging, tuning, max_parameters, normalise=trained.normalise):
         best = min(best, rung.loss)
-        worth = rung.loss < constant - (1 - GIVEN_UP) * (constant - best)
-        if is_reached and not worth:
+        gain = constant - best
+        is_worth_it = gain < NOTHING * constant or rung.loss < constant - (1 - GIVEN_UP) * gain
+        if is_reached and not is_worth_it:
             return
         is_reached = max_parameters is None or rung.parameters <= max_parameters
         yield _candidate(rung, judging, task)
@@ -253,7 +255,7 @@ def _checked(chain: SpectralChain, data: Any, task: str, name: str = "data") -> 
     pair = placed((x, y), chain.output_eigenvalues)
     try:
         check_data(chain, pair, task, name=name)
-    except RuntimeError as error:
+    except (RuntimeError, IndexError) as error:
         raise ValueError(
             f"Expected inputs as {chain} takes them. Got rows of shape {tuple(x.shape[1:])} in "
             f"the {name}: {error}"
@@ -273,7 +275,7 @@ def _warn_of_scale(targets: Tensor, name: str) -> None:
             f"of the {name} have mean {mean:.3g} and standard deviation {size:.3g}: standardise "
             "them, or train for long.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=5,  # who called search
         )
 
 

@@ -123,6 +123,12 @@ def batches_of(
 
 def placed(pair: Any, like: Tensor | None) -> Pair:
     """Inputs and targets as tensors where ``like`` is, floating inputs in its precision."""
+    if not isinstance(pair, (tuple, list)) or [isinstance(p, ARRAYS) for p in pair] != [True] * 2:
+        several = isinstance(pair, (tuple, list))
+        got = [type(part).__name__ for part in pair] if several else type(pair).__name__
+        raise ValueError(
+            f"Expected batches (inputs, targets), one tensor or array each. Got {got}."
+        )
     inputs, targets = (torch.as_tensor(part) for part in pair)
     if like is not None:
         inputs = inputs.to(like.device, non_blocking=True)

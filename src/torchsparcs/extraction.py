@@ -1,6 +1,7 @@
 """From a spectral network, alone or inside any module, to the ordinary network it has become."""
 
 import copy
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,15 +87,31 @@ def extract(
         (head,) = networks
         exact, given_all = compact[id(head)], (here, there, task, config)
         compact[id(head)] = _refined(head, exact, given_all, progress=progress)
-        return _replaced(module, compact)
+        return _compared(_replaced(module, compact), module)
     if any(isinstance(network, SpectralChain) for network in networks):
         raise ValueError(
             "Expected a model that ends in its chain of convolutions and has no other spectral "
             f"network, where data are given. Got a {type(module).__name__} with {len(networks)}, "
             "or one that computes something else from its output."
         )
-    model = _replaced(module, compact)
-    return refine_model(model, data, validation, task, config, progress=progress)
+    model = refine_model(
+        _replaced(module, compact), data, validation, task, config, progress=progress
+    )
+    return _compared(model, module)
+
+
+def _compared(result: nn.Module, module: nn.Module) -> nn.Module:
+    """``result``, with a warning where it is no smaller than what it was made of."""
+    now, before = (sum(p.numel() for p in one.parameters()) for one in (result, module))
+    if now >= before:
+        warnings.warn(
+            f"The result has {now:,} parameters where the spectral model had {before:,}: the "
+            "validation loss allowed no more cuts. Allow a larger tolerance, or more epochs of "
+            "fine-tuning in smaller batches, in RefineConfig.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return result
 
 
 def _replaced(module: nn.Module, compact: dict[int, nn.Module]) -> nn.Module:

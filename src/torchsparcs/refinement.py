@@ -31,6 +31,7 @@ from torchsparcs.progress import cutting_progress
 from torchsparcs.tasks import LossFunction, check_data, evaluate, predict, resolve_task
 from torchsparcs.training import train
 
+PASSED_OVER = 2  # rungs with too high a loss before it is given up
 SHARE_PER_ROUND = 0.1  # of the neurons, cut before the Gram matrix is formed anew
 
 
@@ -39,7 +40,8 @@ class RefineConfig:
     """How far a network may be cut.
 
     Attributes:
-        tolerance: what may be given up, as a share of the loss of a constant prediction.
+        tolerance: what may be given up, as a share of the loss of one answer for all rows, the mean
+            of the network's outputs.
         slack: a cut block of a dense network that is cut by itself may cost that many times the
             tolerance before it is fine-tuned.
         rows: training rows used for least squares; at most 2,000 for convolutions and for several
@@ -245,13 +247,17 @@ Step = TypeVar("Step", bound=Judged)
 
 
 def last_within(rungs: Iterable[Step], allowance: float, show: Callable[[str], None]) -> Step:
-    """The last of ``rungs`` before the loss is ``allowance`` higher than the lowest so far."""
-    best, limit = None, math.inf
+    """The last of ``rungs`` whose loss is at most ``allowance`` higher than the lowest so far.
+
+    A few that are not are passed over: smaller ones may have got rid of what was in the way.
+    """
+    best, limit, passed = None, math.inf, 0
     for rung in rungs:
-        if best is not None and not rung.loss <= limit:
-            break
-        best, limit = rung, min(limit, rung.loss + allowance)
         show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {limit:.4g}")
+        if best is None or rung.loss <= limit:
+            best, limit, passed = rung, min(limit, rung.loss + allowance), 0
+        elif (passed := passed + 1) > PASSED_OVER:
+            break
     assert best is not None
     return best
 

@@ -1,6 +1,7 @@
 """What a network is trained for: the loss it minimises and the score a person reads."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -162,9 +163,27 @@ def check_data(
         output = _outputs(module, x)
     resolved.check(whole.targets, output.shape[-1])
     if members is None:
-        resolved.loss(output, y)
+        _try_loss(resolved.loss, output, y)
     else:
-        resolved.loss(output[0], y[0] if whole.own_targets else y)
+        _try_loss(resolved.loss, output[0], y[0] if whole.own_targets else y)
+
+
+def _try_loss(loss: LossFunction, output: Tensor, target: Tensor) -> None:
+    """A ValueError unless it gives one number for them, row by row."""
+    with warnings.catch_warnings():
+        # torch's own losses warn where an output of (rows, 1) meets targets of (rows,)
+        warnings.filterwarnings("error", "Using a target size", UserWarning)
+        try:
+            value = loss(output, target)
+        except UserWarning as error:
+            raise ValueError(
+                f"Expected outputs and targets of one shape. Got {tuple(output.shape)} and "
+                f"{tuple(target.shape)} of the first rows: all pairs of rows would be compared."
+            ) from error
+    if value.numel() != 1:
+        raise ValueError(
+            f"Expected a loss that gives one number. Got one of shape {tuple(value.shape)}."
+        )
 
 
 class Evaluation(NamedTuple):
@@ -235,6 +254,11 @@ def restored_mode(module: nn.Module) -> Iterator[None]:
 
 def _outputs(module: nn.Module, x: Tensor) -> Tensor:
     output = module(x)
+    if not isinstance(output, Tensor):
+        raise ValueError(
+            f"Expected a module that gives one tensor. Got a {type(output).__name__} from "
+            f"{type(module).__name__}."
+        )
     return output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
 
 
