@@ -11,19 +11,16 @@ networks are fine-tuned, were looked at before, on the same images. Test images 
 """
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
 from itertools import pairwise, product
-from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
-from recording import RESULTS, record
+from recording import RESULTS
+from rounds import Job, Rounds
 from torch import Tensor, nn
 
 from torchsparcs import SpectralCNN, TrainConfig, evaluate, extract, train
@@ -208,18 +205,6 @@ def plain_macs(network: nn.Module, example: Tensor) -> int:
     return sum(found)
 
 
-class Job(NamedTuple):
-    """A method of the contest and its arguments; its rows go to ``name`` of the record."""
-
-    name: str
-    method: str
-    arguments: tuple
-
-    @property
-    def key(self) -> str:
-        return json.dumps(self)
-
-
 @lru_cache
 def contest_of(options: tuple) -> Contest:
     """The contest, made once in each process."""
@@ -228,32 +213,11 @@ def contest_of(options: tuple) -> Contest:
     return Contest(argparse.Namespace(**dict(options)))
 
 
-def rows_of(job: Job, options: tuple) -> list[dict]:
-    rows = []
-    for row in getattr(contest_of(options), job.method)(*job.arguments):
-        print(job.name, row, flush=True)
-        rows.append(row)
-    return rows
-
-
 def settings_of(options: argparse.Namespace) -> dict:
     """What the rows depend on."""
     names = ("epochs", "choosing", "seeds", "rows", "offered", "widths", "smallest")
-    found = {name: getattr(options, name) for name in names}
-    found |= {"plain_recipes": PLAIN, "spectral_recipes": SPECTRAL}
-    return json.loads(json.dumps(found))  # as a file has it
-
-
-def recorded(options: argparse.Namespace) -> dict:
-    """What an earlier run with the same settings has left."""
-    path = options.out / "cnn_front.json"
-    if not path.exists():
-        raise SystemExit(f"Expected a record to go on from. There is none at {path}.")
-    found, expected = json.loads(path.read_text())[options.device], settings_of(options)
-    if found["settings"] != expected:
-        raise SystemExit(f"Expected a record of {expected}. Got one of {found['settings']}.")
-    names = ("plain_choices", "spectral_choices", "front", "plain", "done")
-    return {name: found[name] for name in names}
+    recipes = {"plain_recipes": PLAIN, "spectral_recipes": SPECTRAL}
+    return {**{name: getattr(options, name) for name in names}, **recipes}
 
 
 def main() -> None:
@@ -272,44 +236,39 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="leave out what is recorded already")
     options = parser.parse_args()
     shared = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in vars(options).items())
-    results: dict = {name: [] for name in ("plain_choices", "spectral_choices", "front", "plain")}
-    results |= {"done": [], "settings": settings_of(options)}
-    if options.resume:
-        results |= recorded(options)
-    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
-
-        def keep(jobs: list[Job]) -> None:
-            """All their rows, recorded as the jobs are done."""
-            left = [job for job in jobs if job.key not in results["done"]]
-            begun = {pool.submit(rows_of, job, shared): job for job in left}
-            for done in as_completed(begun):
-                results[begun[done].name] += done.result()
-                results["done"].append(begun[done].key)
-                record("cnn_front", options.device, results, options.out)
-
-        keep(
-            [Job("spectral_choices", "spectral_choice", (recipe,)) for recipe in SPECTRAL]
-            + [
-                Job("plain_choices", "plain_choice", (normalised, recipe))
-                for normalised, recipe in product((False, True), PLAIN)
-            ]
-        )
-        recipe = max(results["spectral_choices"], key=lambda one: one["held_out"])["recipe"]
-        choices = [
-            max(
-                (one for one in results["plain_choices"] if one["normalised"] == normalised),
-                key=lambda one: one["held_out"],
-            )
-            for normalised in (False, True)
+    rounds = Rounds(
+        "cnn_front",
+        contest_of,
+        shared,
+        device=options.device,
+        settings=settings_of(options),
+        out=options.out,
+        workers=options.workers,
+        resume=options.resume,
+    )
+    found = rounds.play(
+        [Job("spectral_choices", "spectral_choice", (recipe,)) for recipe in SPECTRAL]
+        + [
+            Job("plain_choices", "plain_choice", (normalised, recipe))
+            for normalised, recipe in product((False, True), PLAIN)
         ]
-        seeds = range(options.seeds)
-        keep(
-            [Job("front", "spectral_front", (seed, recipe)) for seed in seeds]
-            + [
-                Job("plain", "plain_point", (width, seed, choice))
-                for width, seed, choice in product(options.widths, seeds, choices)
-            ]
+    )
+    recipe = max(found["spectral_choices"], key=lambda one: one["held_out"])["recipe"]
+    choices = [
+        max(
+            (one for one in found["plain_choices"] if one["normalised"] == normalised),
+            key=lambda one: one["held_out"],
         )
+        for normalised in (False, True)
+    ]
+    seeds = range(options.seeds)
+    rounds.play(
+        [Job("front", "spectral_front", (seed, recipe)) for seed in seeds]
+        + [
+            Job("plain", "plain_point", (width, seed, choice))
+            for width, seed, choice in product(options.widths, seeds, choices)
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -18,15 +18,14 @@ decides nothing. This goes beyond the paper.
 import argparse
 import random
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from recording import RESULTS, record
+from recording import RESULTS
+from rounds import Job, Rounds
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -265,27 +264,11 @@ class Contest:
         return {"parameters": count(model), name: evaluate(model, data, loss).loss}
 
 
-class Job(NamedTuple):
-    """A method of the contest and its arguments; its rows go to ``name`` of the record."""
-
-    name: str
-    method: str
-    arguments: tuple
-
-
 @lru_cache
 def contest_of(options: tuple) -> Contest:
     """The contest, made once in each process."""
     torch.set_num_threads(1)  # the model is too small for more
     return Contest(*options)
-
-
-def rows_of(job: Job, options: tuple) -> list[dict]:
-    rows = []
-    for row in getattr(contest_of(options), job.method)(*job.arguments):
-        print(job.name, row, flush=True)
-        rows.append(row)
-    return rows
 
 
 def main() -> None:
@@ -297,43 +280,42 @@ def main() -> None:
     parser.add_argument("--choices", type=int, help="recipes of each kind, for a quick look")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--resume", action="store_true", help="leave out what is recorded already")
     options = parser.parse_args()
-    shared = options.epochs, options.rows, tuple(options.widths)
-    results: dict = {"epochs": options.epochs, "plain_choices": [], "spectral_choices": []}
-    results["runs"] = []
-    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
-
-        def keep(jobs: list[Job]) -> None:
-            """All their rows, recorded as the jobs are done."""
-            begun = {pool.submit(rows_of, job, shared): job for job in jobs}
-            for done in as_completed(begun):
-                results[begun[done].name] += done.result()
-                record("text_front", "cpu", results, options.out)
-
-        recipes = (
-            ("spectral_choices", "spectral_choice", SPECTRAL),
-            ("plain_choices", "plain_choice", PLAIN),
-        )
-        keep(
-            [
-                Job(name, method, (recipe,))
-                for name, method, some in recipes
-                for recipe in some[: options.choices]
-            ]
-        )
-        plain, spectral = (
-            min(results[name], key=lambda one: one["validation"])["recipe"]
-            for name in ("plain_choices", "spectral_choices")
-        )
-        seeds = range(options.seeds)
-        kinds = product(("spectral", "cut"), seeds)
-        keep(
-            [Job("runs", "front", (kind, seed, plain, spectral)) for kind, seed in kinds]
-            + [
-                Job("runs", "plain_run", (width, seed, plain))
-                for seed, width in product(seeds, options.widths)
-            ]
-        )
+    settings = {name: getattr(options, name) for name in ("epochs", "seeds", "rows", "widths")}
+    rounds = Rounds(
+        "text_front",
+        contest_of,
+        (options.epochs, options.rows, tuple(options.widths)),
+        device="cpu",
+        settings={**settings, "plain_recipes": PLAIN, "spectral_recipes": SPECTRAL},
+        out=options.out,
+        workers=options.workers,
+        resume=options.resume,
+    )
+    kinds = {"spectral_choice": SPECTRAL, "plain_choice": PLAIN}
+    found = rounds.play(
+        [
+            Job(f"{method}s", method, (recipe,))
+            for method, recipes in kinds.items()
+            for recipe in recipes[: options.choices]
+        ]
+    )
+    plain, spectral = (
+        min(found[name], key=lambda one: one["validation"])["recipe"]
+        for name in ("plain_choices", "spectral_choices")
+    )
+    seeds = range(options.seeds)
+    rounds.play(
+        [
+            Job("runs", "front", (kind, seed, plain, spectral))
+            for kind, seed in product(("spectral", "cut"), seeds)
+        ]
+        + [
+            Job("runs", "plain_run", (width, seed, plain))
+            for seed, width in product(seeds, options.widths)
+        ]
+    )
 
 
 if __name__ == "__main__":
