@@ -210,6 +210,24 @@ def test_where_nothing_is_gained_it_goes_on_to_the_smallest(monkeypatch):
     assert list(candidates(offered(), None, None, TrainConfig(task="multiclass"))) == [0.3]
 
 
+def test_after_an_interruption_there_is_what_was_found(data, monkeypatch):
+    module, whole = sys.modules["torchsparcs.chain_search"], []
+
+    def interrupted(*given):
+        for found in candidates(*given):
+            yield whole.append(found.parameters) or found
+            if len(whole) == 2:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "candidates", interrupted)
+    with pytest.warns(UserWarning, match="interrupted: these are the networks"):
+        result = small_search(data)
+    assert [found.parameters for found in result.attempts] == whole
+    whole.clear()
+    with pytest.raises(KeyboardInterrupt, match="nothing was changed"):
+        small_search(data, max_parameters=1)
+
+
 def test_one_of_the_sizes_is_the_budget(data, monkeypatch):
     aims = []
 

@@ -132,7 +132,8 @@ def search_chain(
 ) -> ChainResult:
     """The front of ``chain``, which itself stays as it is; :func:`search` with a network.
 
-    One training, then :func:`candidates` judged on the rows held out.
+    One training, then :func:`candidates` judged on the rows held out. Ctrl-C between these ends it
+    with what was found.
     """
     if not isinstance(chain, SpectralChain):
         raise ValueError(f"Expected a SpectralChain as the network. Got {type(chain).__name__}.")
@@ -147,10 +148,16 @@ def search_chain(
     history = train(trained, fitted, config, validation=judging, progress=progress)
     tuning = tuning_of(config, normalise=trained.normalise)
     attempts: list[ChainCandidate] = []
-    with cutting_progress(progress, "What the search had found is lost.") as show:
-        for found in candidates(trained, fitted, judging, tuning, max_parameters):
-            show(f"{found.parameters:,} parameters, score {found.score:.4f}")
-            attempts.append(found)
+    try:
+        with cutting_progress(progress) as show:
+            for found in candidates(trained, fitted, judging, tuning, max_parameters):
+                show(f"{found.parameters:,} parameters, score {found.score:.4f}")
+                attempts.append(found)
+    except KeyboardInterrupt:
+        if max_parameters is not None and all(a.parameters > max_parameters for a in attempts):
+            raise
+        words = "The search was interrupted: these are the networks that it had found."
+        warnings.warn(words, UserWarning, stacklevel=3)
     settings = {
         "task": task,
         "channels": list(trained.channels),

@@ -56,12 +56,10 @@ def stage(text: str, enabled: bool) -> contextlib.AbstractContextManager:
 
 
 @contextlib.contextmanager
-def cutting_progress(
-    enabled: bool, interrupted: str = "Nothing was changed."
-) -> Iterator[Callable[[str], None]]:
+def cutting_progress(enabled: bool) -> Iterator[Callable[[str], None]]:
     """A line that says what is being tried, on a terminal; gone when the work is done.
 
-    After Ctrl-C the message says that the cutting was ``interrupted``.
+    After Ctrl-C the message says that nothing was lost: all that is cut is a copy.
     """
     try:
         if not enabled:
@@ -70,7 +68,7 @@ def cutting_progress(
         with stage("cutting", enabled=True) as status:
             yield lambda text: status.update(f"cutting: {text}")
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"The cutting was interrupted. {interrupted}") from None
+        raise KeyboardInterrupt("The cutting was interrupted; nothing was changed.") from None
 
 
 def _range(value: Any, form: str) -> str:
