@@ -3,6 +3,7 @@ import json
 import math
 import sys
 import warnings
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -226,6 +227,9 @@ def test_after_an_interruption_there_is_what_was_found(data, monkeypatch):
     whole.clear()
     with pytest.raises(KeyboardInterrupt, match="nothing was changed"):
         small_search(data, max_parameters=1)
+    monkeypatch.setattr(module, "candidates", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt, match="nothing was changed"):
+        small_search(data)
 
 
 def test_one_of_the_sizes_is_the_budget(data, monkeypatch):

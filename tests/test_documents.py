@@ -80,3 +80,9 @@ def test_benchmarks_run(name, tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert (tmp_path / f"{Path(name).stem}.json").exists()
+    if name == "text_front.py":  # a contest: what is recorded is not done again
+        again = subprocess.run(
+            [*command, "--out", str(tmp_path), "--resume"], capture_output=True, text=True
+        )
+        assert (again.returncode, again.stdout) == (0, "")
+        assert run.stdout.count("runs ") > 2

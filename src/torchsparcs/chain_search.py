@@ -154,7 +154,7 @@ def search_chain(
                 show(f"{found.parameters:,} parameters, score {found.score:.4f}")
                 attempts.append(found)
     except KeyboardInterrupt:
-        if max_parameters is not None and all(a.parameters > max_parameters for a in attempts):
+        if not any(max_parameters is None or a.parameters <= max_parameters for a in attempts):
             raise
         words = "The search was interrupted: these are the networks that it had found."
         warnings.warn(words, UserWarning, stacklevel=3)

@@ -20,6 +20,8 @@ from torchsparcs.population import Population
 from torchsparcs.refinement import RefineConfig, refine
 from torchsparcs.tasks import LossFunction, evaluation_mode
 
+Given = tuple[Data, Data, str | LossFunction, RefineConfig | None]
+
 
 def extract(
     module: nn.Module,
@@ -147,9 +149,6 @@ def _exact(network: SpectralModule, keep: Sequence[Tensor] | None) -> CompactNet
         simplified(direct), maximal=network.size, dtype=network.output_eigenvalues.dtype
     )
     return dense.train(network.training).requires_grad_(is_free)
-
-
-Given = tuple[Data, Data, str | LossFunction, RefineConfig | None]
 
 
 def _refined(
