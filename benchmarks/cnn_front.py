@@ -3,15 +3,15 @@
 No augmentation. One spectral network is trained, extracted and cut rung by rung as ``search`` does
 it; every rung is a point of its front. The plain networks have the same strides and a width each,
 with and without batch normalisation (which folds away); they are trained for as many epochs as the
-search takes to come down to their size. Recipes are chosen on held-out training images, for a
-middling plain width and for the spectral network as trained; learning rates, and how the cut
-networks are fine-tuned, were looked at before, on the same images. Test images decide nothing.
+network of the search has seen when it has come down to their size. Recipes are chosen on held-out
+training images, for each plain width and for the spectral network as trained; learning rates, and
+how the cut networks are fine-tuned, were looked at before, on the same images. Test images decide
+nothing.
 
     python benchmarks/cnn_front.py --data cifar10.npz --device cuda --workers 5
 """
 
 import argparse
-import statistics
 import time
 from collections.abc import Iterator
 from functools import lru_cache
@@ -37,7 +37,11 @@ BATCH = 256
 AT_ONCE = 1000  # images that are judged together
 HELD_OUT = 5000
 
-PLAIN = [{"lr": 3e-3, "weight_decay": decay} for decay in (0.005, 0.05, 0.5, 1.0, 2.0)]  # choices
+PLAIN = [  # choices
+    (normalised, {"lr": 3e-3, "weight_decay": decay})
+    for normalised, decays in ((False, (0.005, 0.05)), (True, (0.05, 0.2, 0.5, 1.0, 2.0)))
+    for decay in decays
+]
 SPECTRAL = [
     {"normalise": normalise, "lr": 2e-3, "transfer_weight_decay": decay}
     for normalise, decay in ((False, 1.0), (True, 8.0), (True, 16.0), (True, 32.0))
@@ -114,15 +118,12 @@ class Contest:
         config = recipe_of(self.training, epochs, seed, **recipe)
         return trained(SpectralCNN(channels, normalise=normalise), self.training, config), config
 
-    def plain_choice(self, normalised: bool, recipe: dict) -> Iterator[dict]:
-        """A middling width, judged on held-out images."""
-        width = statistics.median_low(self.options.widths)
+    def plain_choice(self, width: int, normalised: bool, recipe: dict) -> Iterator[dict]:
+        """Judged on held-out images."""
         network = self.plain(width, 0, normalised=normalised)
-        trained(
-            network, self.training, recipe_of(self.training, self.options.choosing, 0, **recipe)
-        )
-        score = accuracy(network, self.held)
-        yield {"normalised": normalised, "recipe": recipe, "held_out": score}
+        config = recipe_of(self.training, self.options.choosing, 0, **recipe)
+        score = accuracy(trained(network, self.training, config), self.held)
+        yield {"width": width, "normalised": normalised, "recipe": recipe, "held_out": score}
 
     def spectral_choice(self, recipe: dict) -> Iterator[dict]:
         network, _ = self.spectral(self.options.choosing, 0, **recipe)
@@ -150,18 +151,19 @@ class Contest:
             if rung.parameters < self.options.smallest:
                 return
 
-    def plain_point(self, width: int, seed: int, choice: dict) -> Iterator[dict]:
-        network = self.plain(width, seed, normalised=choice["normalised"])
+    def plain_point(self, width: int, seed: int, normalised: bool, recipe: dict) -> Iterator[dict]:
+        network = self.plain(width, seed, normalised=normalised)
         size = folded_count(network)
         own = self.options.epochs
         tuning = tuning_of(recipe_of(self.training, own, seed), normalise=True)
         epochs = own + rungs_to(size, self.whole_size()) * tuning.epochs
-        config = recipe_of(self.training, epochs, seed, **choice["recipe"])
+        config = recipe_of(self.training, epochs, seed, **recipe)
         trained(network, self.training, config)
         yield {
             "seed": seed,
             "width": width,
-            "normalised": choice["normalised"],
+            "normalised": normalised,
+            "recipe": recipe,
             "parameters": size,
             "macs": plain_macs(network, self.held[0][:1]),
             "held_out": accuracy(network, self.held),
@@ -248,27 +250,26 @@ def main() -> None:
     )
     found = rounds.play(
         [Job("spectral_choices", "spectral_choice", (recipe,)) for recipe in SPECTRAL]
-        + [
-            Job("plain_choices", "plain_choice", (normalised, recipe))
-            for normalised, recipe in product((False, True), PLAIN)
-        ]
     )
     recipe = max(found["spectral_choices"], key=lambda one: one["held_out"])["recipe"]
-    choices = [
-        max(
-            (one for one in found["plain_choices"] if one["normalised"] == normalised),
-            key=lambda one: one["held_out"],
-        )
-        for normalised in (False, True)
-    ]
     seeds = range(options.seeds)
-    rounds.play(
+    found = rounds.play(
         [Job("front", "spectral_front", (seed, recipe)) for seed in seeds]
         + [
-            Job("plain", "plain_point", (width, seed, choice))
-            for width, seed, choice in product(options.widths, seeds, choices)
+            Job("plain_choices", "plain_choice", (width, *choice))
+            for width, choice in product(options.widths, PLAIN)
         ]
     )
+    points = []
+    for width, normalised in product(options.widths, (False, True)):
+        choices = [
+            one
+            for one in found["plain_choices"]
+            if (one["width"], one["normalised"]) == (width, normalised)
+        ]
+        recipe = max(choices, key=lambda one: one["held_out"])["recipe"]
+        points += [Job("plain", "plain_point", (width, seed, normalised, recipe)) for seed in seeds]
+    rounds.play(points)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
 The price of a channel is the loss that its removal costs, to second order. With the inputs x of a
 stage in patches, their covariance H, and a weight F_c on each of its outputs, the squared gradient
 of the loss there, the weights W of a reader that does without some inputs are best refitted by
-least squares, and what is lost is Σ_c F_c W_c,i (H⁻¹_ii)⁻¹ W_c,iᵀ for the block i of a channel. A
-layer goes where the next can be had from what the layer itself reads: by least squares again.
+least squares, and what is lost is Σ_c F_c W_c,i (H⁻¹_ii)⁻¹ W_c,iᵀ for the block i of a channel.
+That takes the places and outputs of a reader for independent, while under a pooling they add up. So
+it is multiplied by what the channel a means as a whole, E(Σ (a - ā) ∂L/∂a)² over all its places,
+over what that would be if they were. A layer goes where the next can be had from what the layer
+itself reads: by least squares again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,16 +46,19 @@ class Reader:
         mean: of the inputs, (in, positions).
         moments: E[x xᵀ], (in, positions, in, positions).
         importance: F, (out,).
+        together: what an input means to the loss as a whole, over the sum of its parts, (in,).
     """
 
     mean: Tensor
     moments: Tensor
     importance: Tensor
+    together: Tensor
 
     @classmethod
     def fresh(cls, stage: Stage) -> "Reader":
         mean = torch.zeros_like(stage.by_position[0])
-        return cls(mean, mean.new_zeros(*mean.shape, *mean.shape), torch.zeros_like(stage.bias))
+        moments = mean.new_zeros(*mean.shape, *mean.shape)
+        return cls(mean, moments, torch.zeros_like(stage.bias), torch.ones_like(mean[:, 0]))
 
     @property
     def covariance(self) -> Tensor:
@@ -216,7 +222,9 @@ def with_fewer_channels(
     while sum(stage.parameters for stage in stages) > parameters:
         for k in range(len(stages) - 1):
             if k not in prices:
-                prices[k] = _prices(stages[k + 1], readers[k + 1].importance, inverses[k + 1])
+                reader = readers[k + 1]
+                blocks = torch.linalg.inv(_own(inverses[k + 1]))
+                prices[k] = reader.together * _apart(stages[k + 1], reader.importance, blocks)
         best = min(
             ((prices[k].min() / _saved(stages, k), k) for k in prices if len(prices[k]) > 1),
             default=None,
@@ -231,6 +239,7 @@ def with_fewer_channels(
         stages[k], stages[k + 1] = without_channels(stages[k], refitted, kept)
         inverses[k + 1] = _inverse_without(inverse, gone)[kept][:, :, kept]
         readers[k + 1].mean, readers[k].importance = mean[kept], readers[k].importance[kept]
+        readers[k + 1].together = readers[k + 1].together[kept]
         prices.pop(k)
         prices.pop(k - 1, None)  # the reader before has one output less
     return network.with_stages(stages)
@@ -250,11 +259,15 @@ def _inverse(moments: Tensor) -> Tensor:
     return torch.cholesky_inverse(torch.linalg.cholesky(matrix + ridge * eye)).view(shape)
 
 
-def _prices(reader: Stage, importance: Tensor, inverse: Tensor) -> Tensor:
-    """Of each channel that ``reader`` reads, (in,)."""
-    blocks = torch.linalg.inv(torch.einsum("ipiq->ipq", inverse))
+def _apart(reader: Stage, importance: Tensor, blocks: Tensor) -> Tensor:
+    """What each channel means to ``reader``, by its own (in, positions, positions) of H, (in,)."""
     weight = reader.by_position
     return torch.einsum("oip,ipq,oiq,o->i", weight, blocks, weight, importance)
+
+
+def _own(matrix: Tensor) -> Tensor:
+    """The block of each channel, (in, positions, positions)."""
+    return torch.einsum("ipiq->ipq", matrix)
 
 
 def _refitted(reader: Stage, mean: Tensor, inverse: Tensor, gone: int) -> Stage:
@@ -284,19 +297,37 @@ def measured(network: CompactChain, data: Pair, loss: Loss) -> list[Reader]:
     """What the rows of ``data`` tell of each stage."""
     x, y = data
     generator = torch.Generator().manual_seed(0)
-    readers = [Reader.fresh(stage) for stage in network.stages()]
+    stages, axes = network.stages(), network.axes
+    readers = [Reader.fresh(stage) for stage in stages]
+    felt: list[list[Tensor]] = [[] for _ in stages]
     for inputs, targets in zip(x.split(AT_ONCE), y.split(AT_ONCE), strict=True):
-        given = network.signals(inputs)
-        gradients = torch.autograd.grad(loss(given[-1], targets) * len(inputs), given)
-        for k, (layer, gradient) in enumerate(zip(network.layers, gradients, strict=True)):
-            arrived = network.activated(k - 1, given[k - 1]).detach() if k else inputs
-            seen, share = patches(layer, arrived), len(inputs) / len(x)
+        read, given = network.steps(inputs)
+        slopes = torch.autograd.grad(loss(given[-1], targets) * len(inputs), [*given, *read[1:]])
+        for k, (layer, reader) in enumerate(zip(network.layers, readers, strict=True)):
+            seen, share = patches(layer, read[k].detach()), len(inputs) / len(x)
             seen = seen[_some(len(seen), share, generator).to(seen.device)].double()
-            readers[k].mean += share * seen.mean(dim=0)
-            readers[k].moments += share * torch.einsum("nip,njq->ipjq", seen, seen) / len(seen)
-            by_channel = gradient.double().square().movedim(network.axes[k], 0).flatten(1)
-            readers[k].importance += by_channel.sum(dim=1) / len(x)
+            reader.mean += share * seen.mean(dim=0)
+            reader.moments += share * torch.einsum("nip,njq->ipjq", seen, seen) / len(seen)
+            by_channel = slopes[k].double().square().movedim(axes[k], 0).flatten(1)
+            reader.importance += by_channel.sum(dim=1) / len(x)
+        for k in range(1, len(stages)):
+            felt[k].append(_felt(read[k].detach(), slopes[len(stages) + k - 1], axes[k - 1]))
+    for stage, reader, rows in zip(stages[1:], readers[1:], felt[1:], strict=True):
+        reader.together = _together(stage, reader, torch.cat(rows, dim=1))
     return readers
+
+
+def _felt(values: Tensor, slopes: Tensor, axis: int) -> Tensor:
+    """Mean, Σ a ∂L/∂a and Σ ∂L/∂a of the channels a of each row, (3, rows, channels)."""
+    a, slope = (part.double().movedim(axis, 1).flatten(2) for part in (values, slopes))
+    return torch.stack([a.mean(dim=2), (a * slope).sum(dim=2), slope.sum(dim=2)])
+
+
+def _together(stage: Stage, reader: Reader, felt: Tensor) -> Tensor:
+    means, whole, slope = felt
+    meant = (whole - means.mean(dim=0) * slope).square().mean(dim=0)
+    apart = _apart(stage, reader.importance, _own(reader.covariance))
+    return torch.where(apart > 0, meant / apart, 1.0)
 
 
 def in_principal_axes(network: CompactChain, data: Pair, loss: Loss) -> CompactChain:

@@ -1,6 +1,8 @@
 """A compact chain made smaller rung by rung: cut, fine-tuned, judged."""
 
 import contextlib
+import copy
+import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -47,9 +49,10 @@ def rungs(
     """``network``, then one with at most 0.7 of the parameters, and so on, as small as it gets.
 
     Each is cut from the one before and fine-tuned on all of ``data`` as ``tuning`` says. Where a
-    layer might go, all ways are fine-tuned; without it is taken unless validation notices. One of
-    the sizes on the way is ``through``, and halves lead there. With ``normalise`` signals are
-    normalised in the fine-tuning, which is folded into the layers again.
+    layer might go, all ways are fine-tuned; without it is taken unless validation notices. Where
+    the score falls, half of the decay is tried as well, and stays where it is better: a smaller
+    network needs less. One of the sizes on the way is ``through``, and halves lead there. With
+    ``normalise`` signals are normalised in the fine-tuning, which is folded into the layers again.
     """
     x, y = data
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(tuning.seed))
@@ -61,13 +64,10 @@ def rungs(
         batch = JUDGED_AT_ONCE * tuning.batch_size
         return Rung(network, *evaluate(network, validation, tuning.task, batch_size=batch))
 
-    def tuned(cut: CompactChain) -> CompactChain:
-        if not normalise:
-            train(cut, data, tuning, progress=False)
-            return cut
-        whole = NormalisedChain(cut, x[some])
-        train(whole, data, tuning, progress=False)
-        return whole.folded()
+    def tuned(cut: CompactChain, tuning: TrainConfig) -> Rung:
+        network = NormalisedChain(cut, x[some]) if normalise else copy.deepcopy(cut)
+        train(network, data, tuning, progress=False)
+        return judged(network.folded() if isinstance(network, NormalisedChain) else network)
 
     rung = judged(network)
     while True:
@@ -80,12 +80,19 @@ def rungs(
         for cut in cuts_to(rung.network, (x[some], y[some]), loss, aim):
             if cut.parameter_count < size:
                 with contextlib.suppress(NonFiniteLossError):  # the other may do better
-                    found.append(judged(tuned(cut)))
+                    found.append((tuned(cut, tuning), cut))
         if not found:
             return
-        limit = as_good_as(found[0].loss, constant)
-        shorter = [one for one in found[1:] if one.loss <= limit]
-        rung = min(shorter, key=lambda one: one.parameters, default=found[0])
+        limit = as_good_as(found[0][0].loss, constant)
+        shorter = [one for one in found[1:] if one[0].loss <= limit]
+        best, cut = min(shorter, key=lambda one: one[0].parameters, default=found[0])
+        if best.score < rung.score and tuning.weight_decay:
+            less = dataclasses.replace(tuning, weight_decay=tuning.weight_decay / 2)
+            with contextlib.suppress(NonFiniteLossError):
+                again = tuned(cut, less)
+                if again.score > best.score:
+                    best, tuning = again, less
+        rung = best
 
 
 def refine_chain(

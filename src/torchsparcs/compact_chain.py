@@ -101,10 +101,15 @@ class CompactChain(nn.Module):
 
     def signals(self, input: Tensor) -> list[Tensor]:
         """What each layer gives, before any activation."""
-        given: list[Tensor] = []
-        for k, layer in enumerate(self.layers):
-            given.append(layer(self.activated(k - 1, given[-1]) if k else input))
-        return given
+        return self.steps(input)[1]
+
+    def steps(self, input: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """What each layer reads, and what it gives before any activation."""
+        read, given = [input], [self.layers[0](input)]
+        for k, layer in enumerate(self.layers[1:]):
+            read.append(self.activated(k, given[-1]))
+            given.append(layer(read[-1]))
+        return read, given
 
     def activated(self, k: int, signal: Tensor) -> Tensor:
         """What layer k gave, its active channels through the activation."""
