@@ -8,7 +8,7 @@ training images, for each plain width and for the spectral network as trained; l
 how the cut networks are fine-tuned, were looked at before, on the same images. Test images decide
 nothing.
 
-    python benchmarks/cnn_front.py --data cifar10.npz --device cuda --workers 5
+    python benchmarks/cnn_front.py --data cifar10.npz --device cuda --workers 3
 """
 
 import argparse

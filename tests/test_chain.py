@@ -28,6 +28,7 @@ from torchsparcs import (
 from torchsparcs.chain_cutting import (
     cuts_to,
     in_principal_axes,
+    measured,
     merged_and_trimmed,
     with_a_layer_less,
     with_fewer_channels,
@@ -500,6 +501,27 @@ class TestCutting:
             )
         ]
         assert kernels == [(3,)]  # one of five places would take more parameters than both have
+
+    def test_a_channel_means_what_it_means_as_a_whole(self):
+        """To second order: how the loss of each row changes as the channel is led to its mean."""
+        torch.manual_seed(0)
+        layers = [nn.Conv2d(1, 3, 3), nn.Conv2d(3, 4, 3, bias=False), Pooled(4, 2, bias=True)]
+        network = CompactChain(layers, [2, 4, 0]).double()
+        x = (torch.randn(90, 1, 1, 1) + torch.randn(90, 1, 9, 9) / 3).double()  # places are alike
+        y = torch.randint(2, (90,))
+        _, reader, last = measured(network, (x, y), F.cross_entropy)
+        read = network.activated(0, network.layers[0](x)).detach()
+        gates = torch.ones(90, 3, dtype=torch.float64, requires_grad=True)
+        mean = read.mean(dim=(0, 2, 3)).view(1, 3, 1, 1)
+        led = mean + gates[:, :, None, None] * (read - mean)
+        losses = F.cross_entropy(layers[2](layers[1](led).relu()), y, reduction="sum")
+        (slopes,) = torch.autograd.grad(losses, gates)
+        second = torch.einsum("ipiq->ipq", reader.covariance)
+        weight = layers[1].weight.detach().flatten(2)
+        apart = torch.einsum("oip,ipq,oiq,o->i", weight, second, weight, reader.importance)
+        torch.testing.assert_close(reader.together * apart, slopes.square().mean(dim=0))
+        assert reader.together.max() > 5  # 25 places that add up under the pooling
+        assert (last.together < 2.1).all()  # one place, two classes
 
     @pytest.mark.parametrize(
         ("losses", "expected"),

@@ -190,6 +190,39 @@ def test_a_layer_goes_where_after_fine_tuning_nobody_misses_it(monkeypatch, erro
     assert len(next(found).network.layers) == layers
 
 
+@pytest.mark.parametrize(
+    ("cost", "decays"),
+    [
+        (lambda decay, layers: decay - layers, [1.0, 0.5, 0.5, 0.25]),  # it is better, and stays
+        (lambda decay, layers: -decay - layers, [1.0, 0.5, 1.0, 0.5]),  # it is not
+        (lambda decay, layers: decay + 9 * layers, [1.0, 1.0]),  # the score does not fall
+    ],
+)
+def test_where_the_score_falls_half_of_the_decay_is_tried(monkeypatch, cost, decays):
+    """The last bias is what a network costs, set by the decay and the number of layers."""
+    tried = []
+
+    def bias_set(network, data, config, **_):
+        tried.append(config.weight_decay)
+        with torch.no_grad():
+            network.layers[-1].bias.fill_(cost(config.weight_decay, len(network.layers)))
+
+    module = sys.modules["torchsparcs.chain_refinement"]
+    monkeypatch.setattr(module, "train", bias_set)
+    monkeypatch.setattr(
+        module, "cuts_to", lambda one, *_: [CompactChain(one.layers[1:], one.active[1:])]
+    )
+    monkeypatch.setattr(
+        module, "evaluate", lambda one, *_, **__: (0.0, -one.layers[-1].bias.item())
+    )
+    whole = CompactChain([nn.Conv1d(1, 1, 1) for _ in range(4)], [0] * 4)
+    nn.init.constant_(whole.layers[-1].bias, cost(1.0, 4))
+    x = torch.randn(8, 1, 3)
+    found = rungs(whole, (x, x), (x, x), TrainConfig(weight_decay=1.0))
+    assert [len(next(found).network.layers) for _ in range(3)] == [4, 3, 2]
+    assert tried == decays
+
+
 def test_it_ends_where_half_of_the_gain_is_lost(result):
     best, last = min(found.loss for found in result.attempts), result.attempts[-1]
     constant = math.log(2)

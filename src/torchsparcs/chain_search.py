@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from torchsparcs import report as reports
 from torchsparcs.chain import SpectralChain
@@ -254,11 +254,6 @@ def _checked(chain: SpectralChain, data: Any, task: str, name: str = "data") -> 
         if isinstance(part, np.ndarray) and part.dtype.kind not in "biuf":
             raise ValueError(f"Expected {what} that are numbers, classes from 0. Got {part.dtype}.")
     x, y = (torch.as_tensor(part) for part in data)
-    is_embedded = isinstance(chain.maps[0], nn.Embedding)
-    if not is_embedded and not x.is_floating_point():
-        raise ValueError(
-            f"Expected inputs as floating-point numbers, like images / 255. Got {x.dtype}."
-        )
     pair = placed((x, y), chain.output_eigenvalues)
     try:
         check_data(chain, pair, task, name=name)

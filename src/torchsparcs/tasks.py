@@ -160,7 +160,14 @@ def check_data(
         raise ValueError(f"{_not_finite('inputs', whole.inputs)} Look at the {name}.")
     x, y = whole.batch(torch.arange(min(2, whole.rows)))
     with evaluation_mode(module):
-        output = _outputs(module, x)
+        try:
+            output = _outputs(module, x)
+        except RuntimeError as error:
+            if x.is_floating_point():
+                raise
+            raise ValueError(
+                f"Expected inputs as floating-point numbers, like images / 255. Got {x.dtype}."
+            ) from error
     resolved.check(whole.targets, output.shape[-1])
     if members is None:
         _try_loss(resolved.loss, output, y)
