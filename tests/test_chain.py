@@ -27,12 +27,11 @@ from torchsparcs import (
 )
 from torchsparcs.chain_cutting import (
     cuts_to,
-    in_principal_axes,
-    measured,
     merged_and_trimmed,
     with_a_layer_less,
     with_fewer_channels,
 )
+from torchsparcs.channel_cutting import in_principal_axes, measured
 from torchsparcs.channel_norm import ChannelNorm
 from torchsparcs.linear_maps import along, channel_weights, patches, plain_layer
 from torchsparcs.normalised_chain import NormalisedChain

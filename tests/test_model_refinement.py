@@ -10,15 +10,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from torchsparcs import (
+    CompactChain,
     CompactNetwork,
     RefineConfig,
-    SpectralCNN,
+    SpectralChain,
     SpectralNetwork,
     TrainConfig,
     evaluate,
     extract,
     train,
 )
+from torchsparcs.chain_cutting import with_fewer_channels
 from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.model_refinement import cut_model, measured, model_rungs, size_of
 
@@ -57,6 +59,21 @@ def trained():
     config = TrainConfig(epochs=30, batch_size=64, lr=1e-2, penalty_weight=0.0)
     train(model, data, config, progress=False)
     return model
+
+
+def waves(count, seed):
+    """Slow ones and fast ones, (count, 1, 8), and which they are."""
+    draw = torch.Generator().manual_seed(seed)
+    y = torch.randint(2, (count,), generator=draw)
+    phase = 6.28 * torch.rand(count, 1, generator=draw)
+    return torch.sin((0.5 + 2 * y[:, None]) * torch.arange(8.0) + phase).unsqueeze(1), y
+
+
+class Squared(nn.Module):
+    """The mean square over places, (rows, channels, places) to (rows, channels)."""
+
+    def forward(self, x):
+        return x.square().mean(dim=2)
 
 
 class TestExtract:
@@ -140,11 +157,24 @@ class TestExtract:
             same = extract(model, data=data, validation=data, task="regression", progress=False)
         torch.testing.assert_close(same(data[0]), model(data[0]))
 
-    def test_convolutions_have_to_be_the_end(self):
-        model = nn.Sequential(SpectralCNN([1, 4, 3]), nn.Tanh())
-        data = torch.randn(20, 1, 6, 6), torch.randint(3, (20,))
-        with pytest.raises(ValueError, match=r"ends in its chain.*Got a Sequential with 1"):
-            extract(model, data=data, validation=data, task="multiclass", progress=False)
+    def test_convolutions_and_what_reads_them(self):
+        """Two classes that one channel and one neuron tell apart."""
+        torch.manual_seed(0)
+        model = nn.Sequential(
+            SpectralChain([nn.Conv1d(*ends, 3, bias=False) for ends in ((1, 4), (4, 4))]),
+            nn.ReLU(),
+            nn.Flatten(),
+            SpectralNetwork([16, 6, 2]),
+        )
+        data, validation = waves(300, 0), waves(100, 1)
+        config = TrainConfig(task="multiclass", epochs=20, batch_size=50)
+        train(model, data, config, progress=False)
+        options = {"task": "multiclass", "config": RefineConfig(epochs=5, batch_size=50)}
+        small = extract(model, data=data, validation=validation, progress=False, **options)
+        assert isinstance(small[0], CompactChain)
+        assert size_of(small) < 0.2 * size_of(extract(model))
+        assert small[0].channels[1] < 8
+        assert evaluate(small, waves(200, 2), "multiclass").score > 0.95
 
     def test_a_network_that_is_not_used(self, trained):
         model = copy.deepcopy(trained)
@@ -155,6 +185,22 @@ class TestExtract:
 
 
 class TestMeasuring:
+    def test_a_chain_is_priced_as_it_would_be_alone(self):
+        """The gradients at its outputs tell it all that the loss does."""
+        torch.manual_seed(0)
+        chain = CompactChain([nn.Conv1d(1, 6, 3), nn.Conv1d(6, 2, 3)], [4, 0]).double()
+        model, (x, y) = nn.Sequential(chain, Squared()), waves(70, 0)
+        seen = measured(model, [(x.double(), y)], "multiclass")["0"]
+
+        def through_the_rest(output, target):
+            return F.cross_entropy(model[1](output), target)
+
+        alone = with_fewer_channels(chain, (x.double(), y), through_the_rest, 30)
+        small = cut_model(model, [(x.double(), y)], "multiclass", 30)[0]
+        assert seen.felt.shape == (70, 2, 4)
+        assert small.parameter_count <= 30
+        torch.testing.assert_close(small(x.double()), alone(x.double()))
+
     def test_by_hand(self):
         """Of y = c · network(x) with a squared error, F is the mean of (2 c e)² over rows."""
         torch.manual_seed(0)
@@ -164,7 +210,7 @@ class TestMeasuring:
         seen = measured(model, [(x, y)], "regression")["0"]
         error = model(x) - y
         felt = (2 * model[1].weight.item() * error).square().mean(dim=0)
-        torch.testing.assert_close(seen.importance, felt.detach())
+        torch.testing.assert_close(seen.felt, felt.detach())
         assert seen.inputs.shape == (50, 3)
 
     def test_places_of_a_row_add_up(self, trained):
@@ -174,7 +220,7 @@ class TestMeasuring:
         flat = x.flatten(0, 1), y.flatten(0, 1)
         one_by_one = measured(whole, [flat], squared_error)["second"]
         # a mean over three places has a third of the gradients, of which each row has three
-        torch.testing.assert_close(by_row.importance, one_by_one.importance / 3)
+        torch.testing.assert_close(by_row.felt, one_by_one.felt / 3)
 
     def test_what_is_hardly_heard_goes_first(self):
         torch.manual_seed(0)
@@ -190,7 +236,7 @@ class TestMeasuring:
         whole, (x, _) = extract(trained), rows(60, 0)
         with torch.no_grad():
             seen = measured(whole, [(x, whole.eval()(x))], "regression")
-        assert all(torch.equal(one.importance, torch.ones(4).double()) for one in seen.values())
+        assert all(len(one.felt.unique()) == 1 for one in seen.values())
 
     @pytest.mark.parametrize("inplace", [True, False])
     def test_however_it_is_called(self, inplace):
@@ -214,7 +260,7 @@ class TestMeasuring:
         linear = model.block(x)
         gradient = 2 * (linear.relu() + linear - y) / 3
         felt = (gradient * (linear > 0)).square() + gradient.square()
-        torch.testing.assert_close(seen.importance, felt.double().mean(dim=0), rtol=1e-4, atol=0)
+        torch.testing.assert_close(seen.felt, felt.double().mean(dim=0), rtol=1e-4, atol=0)
 
     def test_a_training_that_bursts_ends_it(self, trained, monkeypatch):
         def bursting(*_, **__):

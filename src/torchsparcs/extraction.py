@@ -49,8 +49,8 @@ def extract(
     connections, each refitted by least squares and fine-tuned. A model that ends in one spectral
     network, its head, has that cut on the features it receives, and the rest stays as it is. Where
     there are several, or something comes after one, they are cut together and the whole model is
-    fine-tuned. The validation data have then been used for choosing; keep other data for the final
-    score.
+    fine-tuned; a chain of convolutions then loses channels, and keeps its layers. The validation
+    data have then been used for choosing; keep other data for the final score.
 
     Args:
         keep: which neurons of each hidden layer stay, (N_k,) bool each, as a pruning curve's
@@ -90,12 +90,6 @@ def extract(
         exact, given_all = compact[id(head)], (here, there, task, config)
         compact[id(head)] = _refined(head, exact, given_all, progress=progress)
         return _compared(_replaced(module, compact), module)
-    if any(isinstance(network, SpectralChain) for network in networks):
-        raise ValueError(
-            "Expected a model that ends in its chain of convolutions and has no other spectral "
-            f"network, where data are given. Got a {type(module).__name__} with {len(networks)}, "
-            "or one that computes something else from its output."
-        )
     model = refine_model(
         _replaced(module, compact), data, validation, task, config, progress=progress
     )

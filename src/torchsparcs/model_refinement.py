@@ -2,7 +2,8 @@
 
 The price of a neuron is what its removal costs at the output of its network: an error e there costs
 Σ_o F_o E[e_o²], up to a common factor. F_o is the squared gradient of the loss at output o, summed
-over the places of a row (the empirical Fisher information). Prices of different networks compare.
+over the places of a row (the empirical Fisher information). The price of a channel of a chain comes
+from the same gradients. Prices of different networks compare.
 """
 
 import copy
@@ -14,7 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.channel_cutting import ChannelCutting
 from torchsparcs.compact import CompactNetwork
+from torchsparcs.compact_chain import CompactChain
 from torchsparcs.config import TrainConfig
 from torchsparcs.data import Data, Pair, batches_of, is_pair, placed
 from torchsparcs.elimination import Cutting
@@ -30,6 +33,8 @@ LOOKED_AT = 2000  # rows, at most, that a cut looks at
 AT_ONCE = 64  # rows
 SEEN = 20_000  # places, about, whose signals are kept
 
+Compact = CompactNetwork | CompactChain
+
 
 class ModelRung(NamedTuple):
     """A model on the way down, and how it does on the validation data."""
@@ -44,18 +49,21 @@ class ModelRung(NamedTuple):
         return size_of(self.model)
 
 
-def compact_networks(model: nn.Module) -> dict[str, CompactNetwork]:
+def compact_networks(model: nn.Module) -> dict[str, Compact]:
     """Those inside ``model`` that are not frozen, by name."""
     return {
         name: part
         for name, part in model.named_modules()
-        if isinstance(part, CompactNetwork) and any(p.requires_grad for p in part.parameters())
+        if isinstance(part, Compact) and any(p.requires_grad for p in part.parameters())
     }
 
 
 def size_of(model: nn.Module) -> int:
     """Parameters of these networks."""
-    return sum(network.size.parameters for network in compact_networks(model).values())
+    return sum(
+        network.parameter_count if isinstance(network, CompactChain) else network.size.parameters
+        for network in compact_networks(model).values()
+    )
 
 
 def model_rungs(
@@ -93,26 +101,16 @@ def cut_model(
     ``rows`` are those to look at, in batches.
     """
     networks, seen = compact_networks(model), measured(model, rows, task)
-    cuttings = {
-        name: Cutting(
-            network.to_direct(),
-            seen[name].inputs,
-            importance=seen[name].importance,
-            ridge=RIDGE,
-        )
-        for name, network in networks.items()
-    }
+    cuttings = {name: _cutting(network, seen[name]) for name, network in networks.items()}
     while sum(cutting.parameters for cutting in cuttings.values()) > parameters:
         cheapest = min(cuttings.values(), key=lambda one: one.rate)
         if cheapest.rate == math.inf:
             break
         cheapest.step()
-    memo: dict[int, Any] = {}
-    for name, network in networks.items():
-        dtype = next(network.parameters()).dtype
-        direct, maximal = cuttings[name].result(), network.maximal
-        small = CompactNetwork.from_direct(direct, maximal=maximal, dtype=dtype)
-        memo[id(network)] = small.train(network.training)
+    memo: dict[int, Any] = {
+        id(network): _left(network, cuttings[name]).train(network.training)
+        for name, network in networks.items()
+    }
     # a deep copy that finds the networks already copied copies all the rest
     return copy.deepcopy(model, memo)
 
@@ -121,12 +119,31 @@ class Seen(NamedTuple):
     """What arrived at a network, and what its outputs meant to the loss.
 
     Shape:
-        - inputs (places, N₀)
-        - importance (outputs,)
+        - inputs (places, N₀) of a dense network, (rows, ...) of a chain
+        - felt (outputs,), F; of a chain (rows, ...), the gradients at its outputs
     """
 
     inputs: Tensor
-    importance: Tensor
+    felt: Tensor
+
+
+def _cutting(network: Compact, seen: Seen) -> Cutting | ChannelCutting:
+    if isinstance(network, CompactChain):
+        return ChannelCutting(network, (seen.inputs, seen.felt), _linearised)
+    return Cutting(network.to_direct(), seen.inputs, importance=seen.felt, ridge=RIDGE)
+
+
+def _linearised(output: Tensor, gradient: Tensor) -> Tensor:
+    """A loss that has this gradient, for each row."""
+    return (output * gradient).sum() / len(output)
+
+
+def _left(network: Compact, cutting: Cutting | ChannelCutting) -> Compact:
+    if isinstance(cutting, ChannelCutting):
+        return cutting.result()
+    assert isinstance(network, CompactNetwork)
+    dtype = next(network.parameters()).dtype
+    return CompactNetwork.from_direct(cutting.result(), maximal=network.maximal, dtype=dtype)
 
 
 @torch.enable_grad()
@@ -136,25 +153,40 @@ def measured(model: nn.Module, rows: Sequence[Pair], task: str | LossFunction) -
     generator = torch.Generator().manual_seed(0)
     count = sum(len(x) for x, _ in rows)
     inputs: dict[str, list[Tensor]] = {name: [] for name in networks}
-    felt: dict[str, Tensor | float] = dict.fromkeys(networks, 0.0)
+    felt: dict[str, list[Tensor]] = {name: [] for name in networks}
     for x, y in rows:
         calls = _calls(model, networks, x)
         total = loss(calls.output, y) * len(x)
         outputs = [output for _, _, output in calls.made]
         gradients = torch.autograd.grad(total, outputs, allow_unused=True)
         for (name, arrived, output), gradient in zip(calls.made, gradients, strict=True):
-            places = arrived.double().reshape(-1, arrived.shape[-1])
-            some = torch.randperm(len(places), generator=generator)[: SEEN * len(x) // count + 1]
-            inputs[name].append(places[some.to(places.device)])
             gradient = torch.zeros_like(output) if gradient is None else gradient
-            felt[name] += gradient.double().reshape(-1, output.shape[-1]).square().sum(dim=0)
+            if not isinstance(networks[name], CompactChain):
+                places = arrived.double().reshape(-1, arrived.shape[-1])
+                share = SEEN * len(x) // count + 1
+                some = torch.randperm(len(places), generator=generator)[:share]
+                arrived = places[some.to(places.device)]
+                by_place = gradient.double().reshape(-1, output.shape[-1])
+                gradient = by_place.square().sum(dim=0, keepdim=True)
+            inputs[name].append(arrived)
+            felt[name].append(gradient)
     for name, parts in inputs.items():
         if not parts:
             raise ValueError(f"Expected a model that uses all its networks. {name!r} is not used.")
-    importance = {name: torch.as_tensor(total) / count for name, total in felt.items()}
-    if not any(one.any() for one in importance.values()):  # the fit is exact: all count alike
-        importance = {name: torch.ones_like(one) for name, one in importance.items()}
-    return {name: Seen(torch.cat(inputs[name]), importance[name]) for name in networks}
+    if not any(part.any() for parts in felt.values() for part in parts):
+        # the fit is exact: all count alike
+        felt = {name: [torch.ones_like(part) for part in parts] for name, parts in felt.items()}
+    return {
+        name: _seen(network, torch.cat(inputs[name]), torch.cat(felt[name]), count)
+        for name, network in networks.items()
+    }
+
+
+def _seen(network: Compact, inputs: Tensor, felt: Tensor, count: int) -> Seen:
+    """For one of ``count`` rows, each of which a network may have seen in several calls."""
+    if isinstance(network, CompactChain):
+        return Seen(inputs, felt * math.sqrt(len(inputs) / count))
+    return Seen(inputs, felt.sum(dim=0) / count)
 
 
 class _Calls(NamedTuple):
@@ -164,7 +196,7 @@ class _Calls(NamedTuple):
     made: list[tuple[str, Tensor, Tensor]]
 
 
-def _calls(model: nn.Module, networks: dict[str, CompactNetwork], x: Tensor) -> _Calls:
+def _calls(model: nn.Module, networks: dict[str, Compact], x: Tensor) -> _Calls:
     made: list[tuple[str, Tensor, Tensor]] = []
 
     def keep(name: str, _: nn.Module, inputs: tuple, named: dict, output: Tensor) -> Tensor:
