@@ -156,6 +156,7 @@ class SpectralCNN(SpectralChain):
         channels: of the images, of each convolution, and how many outputs there are.
         kernel_size: odd; the padding keeps the size of an image.
         strides: of each convolution. By default 2 where the channels grow, past the first.
+        normalise: as in :class:`SpectralChain`, and by default.
 
     A fresh network keeps the size of signals and gradients at any depth, normalised or not.
 
@@ -171,7 +172,7 @@ class SpectralCNN(SpectralChain):
         strides: Sequence[int] | None = None,
         activation: str | Callable[[Tensor], Tensor] = "relu",
         bias: bool = True,
-        normalise: bool = False,
+        normalise: bool = True,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):

@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
 
 
 def load(path: str | Path) -> SpectralNetwork | CompactNetwork | SpectralChain | CompactChain:
-    """The network that :func:`save` wrote to ``path``, on the CPU.
+    """The network that :func:`save` wrote to ``path``, on the CPU and in evaluation mode.
 
     A file that is truncated, corrupted, from elsewhere or from a newer version is a ValueError.
     """
@@ -112,7 +112,7 @@ def load(path: str | Path) -> SpectralNetwork | CompactNetwork | SpectralChain |
         )
     for parameter in network.parameters():
         parameter.requires_grad_()
-    return network
+    return network.eval()
 
 
 def _misfit(path: Path, error: Exception) -> ValueError:
