@@ -23,7 +23,7 @@ def record(name: str, device: str, results: dict, out: Path = RESULTS) -> Path:
     content = json.loads(path.read_text()) if path.exists() else {}
     command = " ".join(["python", *_without_out(sys.argv)])
     made = provenance(command, device)  # a record that is gone on from has one of its own
-    content[device] = made | {name: one for name, one in results.items() if name not in made}
+    content[device] = made | results | made
     out.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(content, indent=1) + "\n")

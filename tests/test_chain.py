@@ -27,6 +27,7 @@ from torchsparcs import (
 )
 from torchsparcs.chain_cutting import (
     cuts_to,
+    in_batches,
     merged_and_trimmed,
     with_a_layer_less,
     with_fewer_channels,
@@ -452,7 +453,7 @@ class TestCutting:
     def test_principal_axes_change_nothing(self, trained):
         network, data, _ = trained
         compact = extract(network)
-        turned = in_principal_axes(compact, data, F.cross_entropy)
+        turned = in_principal_axes(compact, in_batches(data), F.cross_entropy)
         torch.testing.assert_close(turned(data[0]), compact(data[0]), rtol=1e-3, atol=1e-3)
 
     def test_duplicates_cost_nothing(self):
@@ -501,6 +502,24 @@ class TestCutting:
         ]
         assert kernels == [(3,)]  # one of five places would take more parameters than both have
 
+    @pytest.mark.parametrize("frozen", [True, False])
+    def test_of_channels_without_places(self, frozen):
+        torch.manual_seed(0)
+        maps = [nn.Conv1d(1, 4, 3, bias=False), Pooled(4, 6, 1), nn.Linear(6, 2, bias=False)]
+        chain, x, y = SpectralChain(maps), torch.randn(60, 1, 6), torch.randint(2, (60,))
+        nn.init.normal_(chain.hidden_eigenvalues[1])
+        small = with_fewer_channels(extract(chain), (x, y), "multiclass", 30)
+        assert small.parameter_count <= 30
+        cut = extract(
+            chain.requires_grad_(not frozen),
+            data=(x, y),
+            validation=(x, y),
+            task="multiclass",
+            config=RefineConfig(tolerance=10.0, epochs=1, batch_size=30),
+            progress=False,
+        )
+        assert cut.parameter_count < extract(chain).parameter_count
+
     def test_a_channel_means_what_it_means_as_a_whole(self):
         """To second order: how the loss of each row changes as the channel is led to its mean."""
         torch.manual_seed(0)
@@ -508,7 +527,7 @@ class TestCutting:
         network = CompactChain(layers, [2, 4, 0]).double()
         x = (torch.randn(90, 1, 1, 1) + torch.randn(90, 1, 9, 9) / 3).double()  # places are alike
         y = torch.randint(2, (90,))
-        _, reader, last = measured(network, (x, y), F.cross_entropy)
+        _, reader, last = measured(network, in_batches((x, y)), F.cross_entropy)
         read = network.activated(0, network.layers[0](x)).detach()
         gates = torch.ones(90, 3, dtype=torch.float64, requires_grad=True)
         mean = read.mean(dim=(0, 2, 3)).view(1, 3, 1, 1)

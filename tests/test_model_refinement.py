@@ -191,13 +191,14 @@ class TestMeasuring:
         chain = CompactChain([nn.Conv1d(1, 6, 3), nn.Conv1d(6, 2, 3)], [4, 0]).double()
         model, (x, y) = nn.Sequential(chain, Squared()), waves(70, 0)
         seen = measured(model, [(x.double(), y)], "multiclass")["0"]
+        ((_, gradient),) = seen.parts
 
         def through_the_rest(output, target):
             return F.cross_entropy(model[1](output), target)
 
         alone = with_fewer_channels(chain, (x.double(), y), through_the_rest, 30)
         small = cut_model(model, [(x.double(), y)], "multiclass", 30)[0]
-        assert seen.felt.shape == (70, 2, 4)
+        assert gradient.shape == (70, 2, 4)
         assert small.parameter_count <= 30
         torch.testing.assert_close(small(x.double()), alone(x.double()))
 
@@ -207,11 +208,23 @@ class TestMeasuring:
         network = extract(SpectralNetwork([3, 1]))
         model = nn.Sequential(network, nn.Linear(1, 1, bias=False)).double()
         x, y = torch.randn(50, 3, dtype=torch.float64), torch.randn(50, 1, dtype=torch.float64)
-        seen = measured(model, [(x, y)], "regression")["0"]
+        seen = measured(model, [(x, y)], squared_error)["0"]
         error = model(x) - y
         felt = (2 * model[1].weight.item() * error).square().mean(dim=0)
-        torch.testing.assert_close(seen.felt, felt.detach())
+        torch.testing.assert_close(seen.importance, felt.detach())
         assert seen.inputs.shape == (50, 3)
+
+    def test_of_a_regression_residuals_do_not_matter(self):
+        """They vanish in a good fit: F is the mean of (2 c ε)² with noise ε of variance 1."""
+        torch.manual_seed(0)
+        model = nn.Sequential(extract(SpectralNetwork([3, 1])), nn.Linear(1, 1, bias=False))
+        x = torch.randn(4000, 3)
+        seen = [
+            measured(model, [(x, model(x).detach() + off)], "regression")["0"].importance
+            for off in (0.0, 5.0)
+        ]
+        assert torch.equal(*seen)
+        assert seen[0].item() == pytest.approx(4 * model[1].weight.item() ** 2, rel=0.1)
 
     def test_places_of_a_row_add_up(self, trained):
         whole, (x, y) = extract(trained).double(), rows(60, 0)
@@ -220,7 +233,29 @@ class TestMeasuring:
         flat = x.flatten(0, 1), y.flatten(0, 1)
         one_by_one = measured(whole, [flat], squared_error)["second"]
         # a mean over three places has a third of the gradients, of which each row has three
-        torch.testing.assert_close(by_row.felt, one_by_one.felt / 3)
+        torch.testing.assert_close(by_row.importance, one_by_one.importance / 3)
+
+    def test_a_chain_that_is_called_twice(self):
+        """At two sizes, and counted for each row of the model."""
+
+        class Twice(nn.Module):
+            def __init__(self):
+                super().__init__()
+                torch.manual_seed(0)
+                self.chain = CompactChain([nn.Conv1d(1, 6, 3), nn.Conv1d(6, 2, 3)], [6, 0])
+
+            def forward(self, x):
+                return self.chain(x).mean(dim=2) + self.chain(x[..., 1:]).mean(dim=2)
+
+        model, (x, y) = Twice().double(), waves(70, 0)
+        twice = measured(model, [(x.double(), y)], "multiclass")["chain"].cutting
+        (long, slope), (short, other) = measured(model, [(x.double(), y)], "multiclass")[
+            "chain"
+        ].parts
+        assert long.shape[-1] == short.shape[-1] + 1
+        by_hand = sum(part.square().sum(dim=(0, 2)) for part in (slope, other)) / 70
+        torch.testing.assert_close(twice.readers[-1].importance, by_hand)
+        assert cut_model(model, [(x.double(), y)], "multiclass", 20).chain.parameter_count <= 20
 
     def test_what_is_hardly_heard_goes_first(self):
         torch.manual_seed(0)
@@ -232,11 +267,14 @@ class TestMeasuring:
         assert small.first.size.parameters > 0.9 * whole.first.size.parameters
         assert small.second.size.parameters < 0.3 * whole.second.size.parameters
 
-    def test_an_exact_fit_counts_all_alike(self, trained):
-        whole, (x, _) = extract(trained), rows(60, 0)
-        with torch.no_grad():
-            seen = measured(whole, [(x, whole.eval()(x))], "regression")
-        assert all(len(one.felt.unique()) == 1 for one in seen.values())
+    def test_an_exact_fit_counts_all_alike(self):
+        torch.manual_seed(0)
+        chain = SpectralChain([nn.Conv1d(1, 4, 3, bias=False), nn.Conv1d(4, 4, 3, bias=False)])
+        whole = extract(nn.Sequential(chain, nn.Flatten(), SpectralNetwork([16, 2])))
+        parts = [(x, whole(x).detach()) for x in waves(60, 0)[0].split(25)]
+        seen = measured(whole, parts, squared_error)
+        assert torch.equal(seen["2"].importance, torch.ones(2).double())
+        assert [gradient.unique().tolist() for _, gradient in seen["0"].parts] == [[1.0]] * 3
 
     @pytest.mark.parametrize("inplace", [True, False])
     def test_however_it_is_called(self, inplace):
@@ -254,13 +292,13 @@ class TestMeasuring:
 
         x, y = torch.randn(2, 20, 3, generator=torch.Generator().manual_seed(0))
         model = Odd()
-        seen = measured(model, [(x, y)], "regression")["block"]
+        seen = measured(model, [(x, y)], F.mse_loss)["block"]
         assert torch.equal(seen.inputs[:20].sort(dim=0).values, x.double().sort(dim=0).values)
         assert len(seen.inputs) == 40
         linear = model.block(x)
         gradient = 2 * (linear.relu() + linear - y) / 3
         felt = (gradient * (linear > 0)).square() + gradient.square()
-        torch.testing.assert_close(seen.felt, felt.double().mean(dim=0), rtol=1e-4, atol=0)
+        torch.testing.assert_close(seen.importance, felt.double().mean(dim=0), rtol=1e-4, atol=0)
 
     def test_a_training_that_bursts_ends_it(self, trained, monkeypatch):
         def bursting(*_, **__):

@@ -14,7 +14,16 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from torchsparcs import History, Population, SpectralNetwork, TrainConfig, parameter_groups, train
+from torchsparcs import (
+    History,
+    Population,
+    SpectralCNN,
+    SpectralNetwork,
+    TrainConfig,
+    extract,
+    parameter_groups,
+    train,
+)
 from torchsparcs.checkpoints import load_checkpoint
 from torchsparcs.epochs import NonFiniteLossError
 
@@ -527,3 +536,20 @@ class TestFaults:
     def test_patience_needs_validation_data(self):
         with pytest.raises(ValueError, match="validation data for early stopping"):
             quiet(network(), kink(), TrainConfig(patience=3))
+
+
+class TestWholeNumbersAsInputs:
+    def test_of_a_network_for_others(self):
+        data = torch.randint(255, (20, 1, 5, 5), dtype=torch.uint8), torch.randint(2, (20,))
+        config, network = TrainConfig(task="multiclass", epochs=1), SpectralCNN([1, 2, 2])
+        with pytest.raises(ValueError, match=r"floating-point numbers, like images / 255.*uint8"):
+            train(network, data, config, progress=False)
+        model = nn.Sequential(network, nn.Tanh())
+        with pytest.raises(ValueError, match="floating-point numbers, like images / 255"):
+            extract(model, data=data, validation=data, task="multiclass", progress=False)
+
+    def test_another_error_is_not_hidden(self):
+        words = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 2))
+        data = torch.randint(9, (20, 5)), torch.randint(2, (20,))  # three words are expected
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            train(words, data, TrainConfig(task="multiclass", epochs=1), progress=False)

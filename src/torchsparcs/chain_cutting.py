@@ -8,25 +8,21 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.channel_cutting import (
-    AT_ONCE,
-    DAMPING,
-    ChannelCutting,
-    Loss,
-    measured,
-    some_places,
-)
+from torchsparcs.channel_cutting import DAMPING, ChannelCutting, measured, some_places
 from torchsparcs.compact_chain import CompactChain
 from torchsparcs.data import Pair
 from torchsparcs.linear_maps import channel_weights, composed, merged, patches
 from torchsparcs.refinement import constant_loss
 from torchsparcs.stages import Stage, merged_stage, trimmed_stage
-from torchsparcs.tasks import evaluate
+from torchsparcs.tasks import LossFunction, evaluate
 
+AT_ONCE = 64  # rows
 TRIFLE = 0.02  # of the loss, or of so much of the loss of a constant answer
 
 
-def cuts_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> list[CompactChain]:
+def cuts_to(
+    network: CompactChain, data: Pair, task: str | LossFunction, parameters: int
+) -> list[CompactChain]:
     """``network`` with at most so many parameters, where its layers need one channel each.
 
     Its cheapest channels go. Linear layers are merged where that is smaller. Other layers go as
@@ -36,15 +32,15 @@ def cuts_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> l
     to compare with one says nothing. Where channels alone do not make it small enough, another has
     a smaller kernel.
     """
-    network = merged_and_trimmed(network, data, loss)
-    constant = constant_loss(network, data, loss)
-    best = with_fewer_channels(network, data, loss, parameters)
-    best_loss = evaluate(best, data, loss).loss
+    network = merged_and_trimmed(network, data, task)
+    constant = constant_loss(network, data, task)
+    best = with_fewer_channels(network, data, task, parameters)
+    best_loss = evaluate(best, data, task).loss
     while True:
         found = []
-        for shorter in with_a_layer_less(network, data, loss):
-            cut = with_fewer_channels(shorter, data, loss, parameters)
-            cut_loss = evaluate(cut, data, loss).loss
+        for shorter in with_a_layer_less(network, data, task):
+            cut = with_fewer_channels(shorter, data, task, parameters)
+            cut_loss = evaluate(cut, data, task).loss
             if cut_loss < constant:
                 found.append((cut.parameter_count, cut_loss, cut, shorter))
         better = [one for one in found if one[1] <= best_loss < constant]
@@ -53,7 +49,7 @@ def cuts_to(network: CompactChain, data: Pair, loss: Loss, parameters: int) -> l
         _, best_loss, best, network = min(better, key=lambda one: one[0])
     others = [cut for _, _, cut, _ in found]
     if best.parameter_count > parameters:
-        others += with_a_smaller_kernel(best, data, loss)
+        others += with_a_smaller_kernel(best, data, task)
     return [best, *others]
 
 
@@ -62,33 +58,40 @@ def as_good_as(loss: float, constant: float) -> float:
     return loss + TRIFLE * max(loss, TRIFLE * constant)
 
 
+def in_batches(data: Pair) -> list[Pair]:
+    """So many rows at a time as are looked at together."""
+    return [*zip(*(part.split(AT_ONCE) for part in data), strict=True)]
+
+
 def with_fewer_channels(
-    network: CompactChain, data: Pair, loss: Loss, parameters: int
+    network: CompactChain, data: Pair, task: str | LossFunction, parameters: int
 ) -> CompactChain:
     """With at most so many parameters: its cheapest channels gone, for what each one takes."""
-    cutting = ChannelCutting(network, data, loss)
+    cutting = ChannelCutting(network, in_batches(data), task)
     while cutting.parameters > parameters and cutting.rate < torch.inf:
         cutting.step()
     return cutting.result()
 
 
-def merged_and_trimmed(network: CompactChain, data: Pair, loss: Loss) -> CompactChain:
+def merged_and_trimmed(network: CompactChain, data: Pair, task: str | LossFunction) -> CompactChain:
     """Fewer layers and smaller kernels where that is smaller and changes the loss next to nothing.
 
     A layer of linear channels alone makes one convolution with the next; a kernel can do without
     its outermost positions where they hardly weigh anything.
     """
-    now = evaluate(network, data, loss).loss
-    limit = as_good_as(now, constant_loss(network, data, loss))
+    now = evaluate(network, data, task).loss
+    limit = as_good_as(now, constant_loss(network, data, task))
     while True:
         smaller = (network.with_stages(stages) for stages in _shortened(network.stages()))
-        found = next((one for one in smaller if evaluate(one, data, loss).loss <= limit), None)
+        found = next((one for one in smaller if evaluate(one, data, task).loss <= limit), None)
         if found is None:
             return network
         network = found
 
 
-def with_a_smaller_kernel(network: CompactChain, data: Pair, loss: Loss) -> list[CompactChain]:
+def with_a_smaller_kernel(
+    network: CompactChain, data: Pair, task: str | LossFunction
+) -> list[CompactChain]:
     """Without the outermost positions of the kernel that is cheapest to trim; none if none can."""
     stages = network.stages()
     smaller = [
@@ -96,7 +99,7 @@ def with_a_smaller_kernel(network: CompactChain, data: Pair, loss: Loss) -> list
         for k, stage in enumerate(stages)
         if (inner := trimmed_stage(stage)) is not None
     ]
-    return sorted(smaller, key=lambda one: evaluate(one, data, loss).loss)[:1]
+    return sorted(smaller, key=lambda one: evaluate(one, data, task).loss)[:1]
 
 
 def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:
@@ -111,14 +114,16 @@ def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:
             yield [*stages[:k], inner, *stages[k + 1 :]]
 
 
-def with_a_layer_less(network: CompactChain, data: Pair, loss: Loss) -> list[CompactChain]:
+def with_a_layer_less(
+    network: CompactChain, data: Pair, task: str | LossFunction
+) -> list[CompactChain]:
     """Without the layer that is cheapest to do without; none where none can go.
 
     What came after it hears what it heard, through a map of its own kind: fitted by least squares,
     the error of each output weighted as its importance says. One such network has the kernel that
     came after, another one that sees as far as both did, where that takes no more parameters.
     """
-    stages, readers = network.stages(), measured(network, data, loss)
+    stages, readers = network.stages(), measured(network, in_batches(data), task)
     shorter = []
     for kind in (_narrow, _wide):
         found: list[tuple[float, int, Stage]] = []
@@ -155,16 +160,15 @@ def _direct(
 ) -> tuple[Tensor, Stage]:
     """The best stage from what layer k reads to what layer k + 1 gives, and what it costs."""
     generator = torch.Generator().manual_seed(0)
-    seen, given = [], []
-    for inputs in data[0].split(AT_ONCE):
-        signals = network.signals(inputs)
-        arrived = network.activated(k - 1, signals[k - 1]) if k else inputs
-        rows = patches(like, arrived)
-        values = signals[k + 1].movedim(network.axes[k + 1], -1).flatten(0, -2)
+    seen, heard = [], []
+    for inputs, _ in in_batches(data):
+        read, given = network.steps(inputs)
+        rows = patches(like, read[k])
+        values = given[k + 1].movedim(network.axes[k + 1], -1).flatten(0, -2)
         some = some_places(len(rows), len(inputs) / len(data[0]), generator).to(rows.device)
         seen.append(rows[some].double())
-        given.append(values[some].double())
-    patch, target = torch.cat(seen), torch.cat(given)
+        heard.append(values[some].double())
+    patch, target = torch.cat(seen), torch.cat(heard)
     columns = torch.cat([patch.flatten(1), patch.new_ones(len(patch), 1)], dim=1)
     moments = columns.T @ columns / len(columns)
     ridge = DAMPING**2 * moments.diagonal().mean()

@@ -16,7 +16,7 @@ from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.normalised_chain import NormalisedChain
 from torchsparcs.progress import cutting_progress
 from torchsparcs.refinement import RefineConfig, constant_loss, last_within
-from torchsparcs.tasks import LossFunction, check_data, evaluate, resolve_task
+from torchsparcs.tasks import LossFunction, evaluate
 from torchsparcs.training import train
 
 SHRINK = 0.7  # of the parameters are left on the next rung
@@ -57,17 +57,16 @@ def rungs(
     x, y = data
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(tuning.seed))
     some = order[:LOOKED_AT].to(x.device)
-    loss = resolve_task(tuning.task).loss
     constant = constant_loss(network, validation, tuning.task)
 
     def judged(network: CompactChain) -> Rung:
         batch = JUDGED_AT_ONCE * tuning.batch_size
         return Rung(network, *evaluate(network, validation, tuning.task, batch_size=batch))
 
-    def tuned(cut: CompactChain, tuning: TrainConfig) -> Rung:
-        network = NormalisedChain(cut, x[some]) if normalise else copy.deepcopy(cut)
-        train(network, data, tuning, progress=False)
-        return judged(network.folded() if isinstance(network, NormalisedChain) else network)
+    def tuned(cut: CompactChain, how: TrainConfig) -> Rung:
+        fitted = NormalisedChain(cut, x[some]) if normalise else copy.deepcopy(cut)
+        train(fitted, data, how, progress=False)
+        return judged(fitted.folded() if isinstance(fitted, NormalisedChain) else fitted)
 
     rung = judged(network)
     while True:
@@ -77,7 +76,7 @@ def rungs(
         if through is not None and through < size:
             aim = max(through, int(HASTE * size))
         found = []
-        for cut in cuts_to(rung.network, (x[some], y[some]), loss, aim):
+        for cut in cuts_to(rung.network, (x[some], y[some]), tuning.task, aim):
             if cut.parameter_count < size:
                 with contextlib.suppress(NonFiniteLossError):  # the other may do better
                     found.append((tuned(cut, tuning), cut))
@@ -108,8 +107,7 @@ def refine_chain(
     """The smallest network on the way down whose validation loss is within the tolerance."""
     if not is_pair(data):
         raise ValueError("Expected data in memory, (inputs, targets), to cut a chain. Got batches.")
-    check_data(network, data, task)
-    check_data(network, validation, task, name="validation data")
+    network = copy.deepcopy(network).requires_grad_()  # also one that was frozen is cut
     config = config or RefineConfig()
     like = next(network.parameters())
     here, there = (

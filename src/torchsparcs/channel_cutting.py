@@ -1,16 +1,16 @@
 """Channels of a compact chain taken away with data, what reads them refitted.
 
-The price of a channel is the loss that its removal costs, to second order. With the inputs x of a
-stage in patches, their covariance H, and a weight F_c on each of its outputs, the squared gradient
-of the loss there, the weights W of a reader that does without some inputs are best refitted by
-least squares, and what is lost is Σ_c F_c W_c,i (H⁻¹_ii)⁻¹ W_c,iᵀ for the block i of a channel.
-That takes the places and outputs of a reader for independent, while under a pooling they add up. So
-it is multiplied by what the channel a means as a whole, E(Σ (a - ā) ∂L/∂a)² over all its places,
-over what that would be if they were.
+The price of a channel is about the loss that its removal costs. With the inputs x of a stage in
+patches, their covariance H, and a weight F_c on each of its outputs, the squared gradient of the
+loss there, the weights W of a reader that does without some inputs are best refitted by least
+squares, and what is lost is Σ_c F_c W_c,i (H⁻¹_ii)⁻¹ W_c,iᵀ for the block i of a channel. That
+takes the places and outputs of a reader for independent, while under a pooling they add up. So it
+is multiplied by what the channel a means as a whole, E(Σ (a - ā) ∂L/∂a)² over all its places, over
+what that would be if they were independent.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -20,24 +20,22 @@ from torchsparcs.compact_chain import CompactChain
 from torchsparcs.data import Pair
 from torchsparcs.linear_maps import patches
 from torchsparcs.stages import Stage, changed_stream, without_channels
+from torchsparcs.tasks import LossFunction, resolve_task
 
 DAMPING = 1e-3  # of the mean diagonal of H
 SEEN = 20_000  # patches of a stage, at most, that H is made of
-AT_ONCE = 64  # rows
 NOISE = 1e-9  # of the largest second moment: below it a direction carries nothing
-
-Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class ChannelCutting:
-    """A chain that gets smaller channel by channel, with a look at ``data``.
+    """A chain that gets smaller channel by channel, with a look at ``rows``, in batches.
 
     What goes next is what costs least for each parameter that goes with it. Every layer keeps one.
     """
 
-    def __init__(self, network: CompactChain, data: Pair, loss: Loss):
-        self.network = in_principal_axes(network, data, loss)
-        self.stages, self.readers = self.network.stages(), measured(self.network, data, loss)
+    def __init__(self, network: CompactChain, rows: Sequence[Pair], task: str | LossFunction):
+        self.network = in_principal_axes(network, rows, task)
+        self.stages, self.readers = self.network.stages(), measured(self.network, rows, task)
         self.inverses = [_inverse(reader.covariance) for reader in self.readers]
         self.prices: dict[int, Tensor] = {}  # of the channels between stages k and k + 1
         self._look()
@@ -154,33 +152,36 @@ class Reader:
         return self.moments - torch.einsum("ip,jq->ipjq", self.mean, self.mean)
 
 
-def measured(network: CompactChain, data: Pair, loss: Loss) -> list[Reader]:
-    """What the rows of ``data`` tell of each stage."""
-    x, y = data
-    generator = torch.Generator().manual_seed(0)
+def measured(network: CompactChain, rows: Sequence[Pair], task: str | LossFunction) -> list[Reader]:
+    """What ``rows``, in batches, tell of each stage."""
+    resolved, generator = resolve_task(task), torch.Generator().manual_seed(0)
     stages, axes = network.stages(), network.axes
     readers = [Reader.fresh(stage) for stage in stages]
     felt: list[list[Tensor]] = [[] for _ in stages]
-    for inputs, targets in zip(x.split(AT_ONCE), y.split(AT_ONCE), strict=True):
-        read, given = network.steps(inputs)
-        slopes = torch.autograd.grad(loss(given[-1], targets) * len(inputs), [*given, *read[1:]])
+    count = sum(len(x) for x, _ in rows)
+    for x, y in rows:
+        read, given = network.steps(x)
+        total = resolved.felt(given[-1], y, generator) * len(x)
+        slopes = torch.autograd.grad(total, [*given, *read[1:]])
         for k, (layer, reader) in enumerate(zip(network.layers, readers, strict=True)):
-            seen, share = patches(layer, read[k].detach()), len(inputs) / len(x)
+            seen, share = patches(layer, read[k].detach()), len(x) / count
             seen = seen[some_places(len(seen), share, generator).to(seen.device)].double()
             reader.mean += share * seen.mean(dim=0)
             reader.moments += share * torch.einsum("nip,njq->ipjq", seen, seen) / len(seen)
             by_channel = slopes[k].double().square().movedim(axes[k], 0).flatten(1)
-            reader.importance += by_channel.sum(dim=1) / len(x)
+            reader.importance += by_channel.sum(dim=1) / count
         for k in range(1, len(stages)):
             felt[k].append(_felt(read[k].detach(), slopes[len(stages) + k - 1], axes[k - 1]))
-    for stage, reader, rows in zip(stages[1:], readers[1:], felt[1:], strict=True):
-        reader.together = _together(stage, reader, torch.cat(rows, dim=1))
+    for stage, reader, parts in zip(stages[1:], readers[1:], felt[1:], strict=True):
+        reader.together = _together(stage, reader, torch.cat(parts, dim=1))
     return readers
 
 
 def _felt(values: Tensor, slopes: Tensor, axis: int) -> Tensor:
     """Mean, Σ a ∂L/∂a and Σ ∂L/∂a of the channels a of each row, (3, rows, channels)."""
-    a, slope = (part.double().movedim(axis, 1).flatten(2) for part in (values, slopes))
+    a, slope = (
+        part.double().movedim(axis, 1).unsqueeze(-1).flatten(2) for part in (values, slopes)
+    )
     return torch.stack([a.mean(dim=2), (a * slope).sum(dim=2), slope.sum(dim=2)])
 
 
@@ -191,14 +192,16 @@ def _together(stage: Stage, reader: Reader, felt: Tensor) -> Tensor:
     return torch.where(apart > 0, meant / apart, 1.0)
 
 
-def in_principal_axes(network: CompactChain, data: Pair, loss: Loss) -> CompactChain:
+def in_principal_axes(
+    network: CompactChain, rows: Sequence[Pair], task: str | LossFunction
+) -> CompactChain:
     """The same network with linear channels that can be given up one by one.
 
     Between two stages they carry any basis of what is read of them. With S = E[u uᵀ] of one place
     and G = Σ W_cᵀ F_c W_c over the outputs and positions of the reader, this one makes both
-    diagonal: a channel's price is an eigenvalue of S G. What has no signal goes.
+    diagonal, and what a channel costs an eigenvalue of S G, at one place. What has no signal goes.
     """
-    stages, readers = network.stages(), measured(network, data, loss)
+    stages, readers = network.stages(), measured(network, rows, task)
     for k in range(len(stages) - 1):
         m, reader = stages[k].active, stages[k + 1]
         if m == len(stages[k].bias):

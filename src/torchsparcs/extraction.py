@@ -18,7 +18,7 @@ from torchsparcs.model_refinement import refine_model
 from torchsparcs.network import SpectralModule, SpectralNetwork, spectral_modules
 from torchsparcs.population import Population
 from torchsparcs.refinement import RefineConfig, refine
-from torchsparcs.tasks import LossFunction, evaluation_mode
+from torchsparcs.tasks import LossFunction, check_data, evaluation_mode
 
 Given = tuple[Data, Data, str | LossFunction, RefineConfig | None]
 
@@ -84,6 +84,8 @@ def extract(
     compact: dict[int, nn.Module] = {id(one): _exact(one, keep) for one in networks}
     if data is None or validation is None or task is None:
         return _replaced(module, compact)
+    check_data(module, data, task)
+    check_data(module, validation, task, name="validation data")
     here, there = (_features(module, networks, part) for part in (data, validation))
     if here is not None and there is not None:
         (head,) = networks

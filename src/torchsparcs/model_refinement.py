@@ -2,14 +2,14 @@
 
 The price of a neuron is what its removal costs at the output of its network: an error e there costs
 Σ_o F_o E[e_o²], up to a common factor. F_o is the squared gradient of the loss at output o, summed
-over the places of a row (the empirical Fisher information). The price of a channel of a chain comes
-from the same gradients. Prices of different networks compare.
+over the places of a row (the Fisher information). The price of a channel of a chain comes from the
+same gradients. So prices of different networks compare.
 """
 
 import copy
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +24,7 @@ from torchsparcs.elimination import Cutting
 from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.progress import cutting_progress
 from torchsparcs.refinement import RefineConfig, constant_loss, last_within
-from torchsparcs.tasks import LossFunction, check_data, evaluate, resolve_task, restored_mode
+from torchsparcs.tasks import LossFunction, evaluate, resolve_task, restored_mode
 from torchsparcs.training import train
 
 SHRINK = 0.7  # of the parameters of the networks are left on the next rung
@@ -101,36 +101,83 @@ def cut_model(
     ``rows`` are those to look at, in batches.
     """
     networks, seen = compact_networks(model), measured(model, rows, task)
-    cuttings = {name: _cutting(network, seen[name]) for name, network in networks.items()}
-    while sum(cutting.parameters for cutting in cuttings.values()) > parameters:
-        cheapest = min(cuttings.values(), key=lambda one: one.rate)
+    cuttings = [one.cutting for one in seen.values()]
+    while sum(cutting.parameters for cutting in cuttings) > parameters:
+        cheapest = min(cuttings, key=lambda one: one.rate)
         if cheapest.rate == math.inf:
             break
         cheapest.step()
     memo: dict[int, Any] = {
-        id(network): _left(network, cuttings[name]).train(network.training)
-        for name, network in networks.items()
+        id(network): seen[name].left().train(network.training) for name, network in networks.items()
     }
     # a deep copy that finds the networks already copied copies all the rest
     return copy.deepcopy(model, memo)
 
 
-class Seen(NamedTuple):
-    """What arrived at a network, and what its outputs meant to the loss.
+class AtPlaces:
+    """What arrived at a dense network at some places of ``rows`` rows, and what its outputs meant.
 
     Shape:
-        - inputs (places, N₀) of a dense network, (rows, ...) of a chain
-        - felt (outputs,), F; of a chain (rows, ...), the gradients at its outputs
+        - inputs (places, N₀), importance (outputs,): F
     """
 
-    inputs: Tensor
-    felt: Tensor
+    def __init__(self, network: CompactNetwork, rows: int):
+        self.network, self.rows, self.generator = network, rows, torch.Generator().manual_seed(0)
+        self.parts: list[Tensor] = []
+        self.importance = torch.zeros(())
+
+    @property
+    def inputs(self) -> Tensor:
+        return torch.cat(self.parts)
+
+    def add(self, arrived: Tensor, gradient: Tensor, share: float) -> None:
+        """Of a call with so large a share of the rows."""
+        places = arrived.double().reshape(-1, arrived.shape[-1])
+        some = torch.randperm(len(places), generator=self.generator)[: int(SEEN * share) + 1]
+        self.parts.append(places[some.to(places.device)])
+        squares = gradient.double().reshape(-1, gradient.shape[-1]).square()
+        self.importance = self.importance.to(squares) + squares.sum(dim=0) / self.rows
+
+    def count_alike(self) -> None:
+        self.importance = torch.ones_like(self.importance)
+
+    @cached_property
+    def cutting(self) -> Cutting:
+        direct = self.network.to_direct()
+        return Cutting(direct, self.inputs, importance=self.importance, ridge=RIDGE)
+
+    def left(self) -> CompactNetwork:
+        """After the cutting."""
+        maximal, dtype = self.network.maximal, next(self.network.parameters()).dtype
+        return CompactNetwork.from_direct(self.cutting.result(), maximal=maximal, dtype=dtype)
 
 
-def _cutting(network: Compact, seen: Seen) -> Cutting | ChannelCutting:
-    if isinstance(network, CompactChain):
-        return ChannelCutting(network, (seen.inputs, seen.felt), _linearised)
-    return Cutting(network.to_direct(), seen.inputs, importance=seen.felt, ridge=RIDGE)
+class AtRows:
+    """What arrived at a chain, call by call, and the gradients of the loss at what it gave."""
+
+    def __init__(self, network: CompactChain, rows: int):
+        self.network, self.rows, self.parts = network, rows, list[Pair]()
+
+    @property
+    def importance(self) -> Tensor:
+        return torch.stack([gradient.square().sum() for _, gradient in self.parts]) / self.rows
+
+    def add(self, arrived: Tensor, gradient: Tensor, share: float) -> None:
+        self.parts.append((arrived, gradient))
+
+    def count_alike(self) -> None:
+        self.parts = [(arrived, torch.ones_like(gradient)) for arrived, gradient in self.parts]
+
+    @cached_property
+    def cutting(self) -> ChannelCutting:
+        """For each row of the model, where the chain may have seen several."""
+        calls = math.sqrt(sum(len(arrived) for arrived, _ in self.parts) / self.rows)
+        parts = [(arrived, calls * gradient) for arrived, gradient in self.parts]
+        return ChannelCutting(self.network, parts, _linearised)
+
+    def left(self) -> CompactChain:
+        """After the cutting."""
+        return self.cutting.result()
 
 
 def _linearised(output: Tensor, gradient: Tensor) -> Tensor:
@@ -138,55 +185,34 @@ def _linearised(output: Tensor, gradient: Tensor) -> Tensor:
     return (output * gradient).sum() / len(output)
 
 
-def _left(network: Compact, cutting: Cutting | ChannelCutting) -> Compact:
-    if isinstance(cutting, ChannelCutting):
-        return cutting.result()
-    assert isinstance(network, CompactNetwork)
-    dtype = next(network.parameters()).dtype
-    return CompactNetwork.from_direct(cutting.result(), maximal=network.maximal, dtype=dtype)
-
-
 @torch.enable_grad()
-def measured(model: nn.Module, rows: Sequence[Pair], task: str | LossFunction) -> dict[str, Seen]:
+def measured(
+    model: nn.Module, rows: Sequence[Pair], task: str | LossFunction
+) -> dict[str, AtPlaces | AtRows]:
     """What ``rows``, in batches, tell of each compact network of ``model``."""
-    networks, loss = compact_networks(model), resolve_task(task).loss
-    generator = torch.Generator().manual_seed(0)
-    count = sum(len(x) for x, _ in rows)
-    inputs: dict[str, list[Tensor]] = {name: [] for name in networks}
-    felt: dict[str, list[Tensor]] = {name: [] for name in networks}
+    networks, resolved = compact_networks(model), resolve_task(task)
+    generator, count = torch.Generator().manual_seed(0), sum(len(x) for x, _ in rows)
+    seen = {
+        name: AtRows(network, count)
+        if isinstance(network, CompactChain)
+        else AtPlaces(network, count)
+        for name, network in networks.items()
+    }
     for x, y in rows:
         calls = _calls(model, networks, x)
-        total = loss(calls.output, y) * len(x)
+        total = resolved.felt(calls.output, y, generator) * len(x)
         outputs = [output for _, _, output in calls.made]
         gradients = torch.autograd.grad(total, outputs, allow_unused=True)
         for (name, arrived, output), gradient in zip(calls.made, gradients, strict=True):
             gradient = torch.zeros_like(output) if gradient is None else gradient
-            if not isinstance(networks[name], CompactChain):
-                places = arrived.double().reshape(-1, arrived.shape[-1])
-                share = SEEN * len(x) // count + 1
-                some = torch.randperm(len(places), generator=generator)[:share]
-                arrived = places[some.to(places.device)]
-                by_place = gradient.double().reshape(-1, output.shape[-1])
-                gradient = by_place.square().sum(dim=0, keepdim=True)
-            inputs[name].append(arrived)
-            felt[name].append(gradient)
-    for name, parts in inputs.items():
-        if not parts:
+            seen[name].add(arrived, gradient, len(x) / count)
+    for name, one in seen.items():
+        if not one.parts:
             raise ValueError(f"Expected a model that uses all its networks. {name!r} is not used.")
-    if not any(part.any() for parts in felt.values() for part in parts):
-        # the fit is exact: all count alike
-        felt = {name: [torch.ones_like(part) for part in parts] for name, parts in felt.items()}
-    return {
-        name: _seen(network, torch.cat(inputs[name]), torch.cat(felt[name]), count)
-        for name, network in networks.items()
-    }
-
-
-def _seen(network: Compact, inputs: Tensor, felt: Tensor, count: int) -> Seen:
-    """For one of ``count`` rows, each of which a network may have seen in several calls."""
-    if isinstance(network, CompactChain):
-        return Seen(inputs, felt * math.sqrt(len(inputs) / count))
-    return Seen(inputs, felt.sum(dim=0) / count)
+    if not any(one.importance.any() for one in seen.values()):  # the fit is exact
+        for one in seen.values():
+            one.count_alike()
+    return seen
 
 
 class _Calls(NamedTuple):
@@ -244,8 +270,6 @@ def refine_model(
     progress: bool = True,
 ) -> nn.Module:
     """The last model on the way down whose validation loss is within the tolerance."""
-    check_data(model, data, task)
-    check_data(model, validation, task, name="validation data")
     config = config or RefineConfig()
     tuning = config.tuning(task, schedule="warm_cosine")
     like = next(model.parameters())

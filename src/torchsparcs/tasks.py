@@ -24,6 +24,8 @@ class Task(NamedTuple):
         check: of (target, outputs), raises ValueError for targets the task cannot have.
         losses, scores: of (output, target), (n,) each, with ``loss`` and ``score`` as their means;
             None where only a mean is known. ``scores`` also takes the share of each row, (n,).
+        drawn: of (output, generator), targets around the output to take gradients at, since in a
+            good fit to numbers the residuals say nothing; None where those of the data will do.
     """
 
     loss: LossFunction
@@ -31,10 +33,18 @@ class Task(NamedTuple):
     check: Callable[[Tensor, int], None]
     losses: LossFunction | None = None
     scores: Callable[..., Tensor] | None = None
+    drawn: Callable[[Tensor, torch.Generator], Tensor] | None = None
+
+    def felt(self, output: Tensor, target: Tensor, generator: torch.Generator) -> Tensor:
+        """The loss whose gradients tell what an error of the output means."""
+        return self.loss(output, self.drawn(output, generator) if self.drawn else target)
 
 
 def _task_of_rows(
-    losses: LossFunction, scores: Callable[..., Tensor], check: Callable[[Tensor, int], None]
+    losses: LossFunction,
+    scores: Callable[..., Tensor],
+    check: Callable[[Tensor, int], None],
+    drawn: Callable[[Tensor, torch.Generator], Tensor] | None = None,
 ) -> Task:
     return Task(
         loss=lambda output, target: losses(output, target).mean(),
@@ -42,6 +52,7 @@ def _task_of_rows(
         check=check,
         losses=losses,
         scores=scores,
+        drawn=drawn,
     )
 
 
@@ -54,6 +65,11 @@ def _aligned(output: Tensor, target: Tensor) -> Tensor:
             f"{tuple(target.shape[1:])}; classes are whole numbers with task='multiclass'."
         )
     return target.reshape(output.shape).to(output.dtype)
+
+
+def _with_noise(output: Tensor, generator: torch.Generator) -> Tensor:
+    noise = torch.randn(output.shape, generator=generator, dtype=output.dtype)
+    return output.detach() + noise.to(output.device)
 
 
 def _squared_errors(output: Tensor, target: Tensor) -> Tensor:
@@ -123,7 +139,7 @@ def _check_classes(target: Tensor, outputs: int) -> None:
 
 TASKS: dict[str, Task] = {
     # one output or many; the score is R²
-    "regression": _task_of_rows(_squared_errors, _r2_scores, _check_numbers),
+    "regression": _task_of_rows(_squared_errors, _r2_scores, _check_numbers, _with_noise),
     # one logit, or independent labels; the score is accuracy
     "binary": _task_of_rows(_binary_cross_entropies, _hits_of_labels, _check_probabilities),
     "multiclass": _task_of_rows(_cross_entropies, _hits_of_classes, _check_classes),
@@ -160,19 +176,26 @@ def check_data(
         raise ValueError(f"{_not_finite('inputs', whole.inputs)} Look at the {name}.")
     x, y = whole.batch(torch.arange(min(2, whole.rows)))
     with evaluation_mode(module):
-        try:
-            output = _outputs(module, x)
-        except RuntimeError as error:
-            if x.is_floating_point():
-                raise
-            raise ValueError(
-                f"Expected inputs as floating-point numbers, like images / 255. Got {x.dtype}."
-            ) from error
+        output = _tried(module, x)
     resolved.check(whole.targets, output.shape[-1])
     if members is None:
         _try_loss(resolved.loss, output, y)
     else:
         _try_loss(resolved.loss, output[0], y[0] if whole.own_targets else y)
+
+
+def _tried(module: nn.Module, x: Tensor) -> Tensor:
+    """What it gives; a ValueError where it would take the same as floating-point numbers."""
+    try:
+        return _outputs(module, x)
+    except RuntimeError as error:
+        if not x.is_floating_point():
+            with contextlib.suppress(RuntimeError):
+                _outputs(module, x.to(_parameter(module).dtype))
+                raise ValueError(
+                    f"Expected inputs as floating-point numbers, like images / 255. Got {x.dtype}."
+                ) from error
+        raise
 
 
 def _try_loss(loss: LossFunction, output: Tensor, target: Tensor) -> None:
