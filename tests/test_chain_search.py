@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from torchsparcs import (
     ChainResult,
@@ -258,8 +259,9 @@ def test_after_an_interruption_there_is_what_was_found(data, monkeypatch):
         result = small_search(data)
     assert [found.parameters for found in result.attempts] == whole
     whole.clear()
-    with pytest.raises(KeyboardInterrupt, match="nothing was changed"):
-        small_search(data, max_parameters=1)
+    unreached = pytest.warns(UserWarning, match="No network has at most 1 parameters: the smallest")
+    with pytest.warns(UserWarning, match="interrupted: these"), unreached:
+        assert len(small_search(data, max_parameters=1).front) == 1
     monkeypatch.setattr(module, "candidates", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt, match="nothing was changed"):
         small_search(data)
@@ -302,7 +304,30 @@ def test_numbers_as_targets_make_it_a_regression():
     assert found.settings["task"] == "regression"
 
 
+def test_where_nothing_varies(data):
+    images = torch.full_like(data[0], 0.7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = small_search((images, data[1]))
+    assert all(math.isfinite(one.loss) for one in found.attempts)
+
+
+def test_inputs_that_are_not_scaled(data):
+    with pytest.warns(UserWarning, match=r"like images / 255.*standard deviation of"):
+        small_search((100 * data[0], data[1]))
+
+
 class TestRefusals:
+    def test_one_hot(self, data):
+        one_hot = F.one_hot(data[1], 2).float()
+        with pytest.raises(ValueError, match=r"Got a column for each: take y\.argmax\(1\)"):
+            small_search((data[0], one_hot))
+        small_search((data[0], one_hot), task="regression")
+
+    def test_a_network_that_is_frozen(self, data):
+        with pytest.raises(ValueError, match=r"something to train\. All of it is frozen"):
+            small_search(data, network=offered().requires_grad_(False))
+
     def test_what_only_a_table_has(self, data):
         for option in ({"widths": (8,)}, {"sample_weight": np.ones(60)}, {"engine": "ray"}):
             with pytest.raises(ValueError, match=f"Expected no {next(iter(option))} where"):

@@ -428,7 +428,11 @@ class TestFaults:
             ("multiclass", torch.zeros(3), r"integers as class labels\. Got .*torch.float32"),
             ("multiclass", torch.tensor([0, 1, 2]), r"from 0 to 1, for 2 outputs\. Got .* 0 to 2"),
             ("multiclass", torch.tensor([0, -1, 1]), r"Got labels from -1 to 1"),
-            ("multiclass", torch.tensor([[0], [1], [1]]), r"Got shape \(2, 1\) of torch.int64"),
+            (
+                "multiclass",
+                torch.tensor([[0], [1], [1]]),
+                r"Got rows of shape \(1,\) of torch.int64",
+            ),
             (
                 "binary",
                 torch.tensor([[0, 1], [1, 1], [-1, 1]]),

@@ -176,12 +176,12 @@ class SpectralCNN(SpectralChain):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
-        *sizes, outputs = checked_widths(channels)
-        if len(sizes) < 2:
+        if len(channels) < 3:
             raise ValueError(
                 "Expected channels of the images, of at least one convolution, and how many "
                 f"outputs there are. Got {list(channels)!r}."
             )
+        *sizes, outputs = checked_widths(channels)
         pairs = list(pairwise(sizes))
         if strides is None:
             strides = [1, *(2 if there > here else 1 for here, there in pairs[1:])]

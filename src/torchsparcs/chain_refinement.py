@@ -11,7 +11,7 @@ import torch
 from torchsparcs.chain_cutting import as_good_as, cuts_to
 from torchsparcs.compact_chain import CompactChain
 from torchsparcs.config import TrainConfig
-from torchsparcs.data import Data, Pair, is_pair, placed
+from torchsparcs.data import Data, Pair, in_memory
 from torchsparcs.epochs import NonFiniteLossError
 from torchsparcs.normalised_chain import NormalisedChain
 from torchsparcs.progress import cutting_progress
@@ -105,15 +105,9 @@ def refine_chain(
     progress: bool = True,
 ) -> CompactChain:
     """The smallest network on the way down whose validation loss is within the tolerance."""
-    if not is_pair(data):
-        raise ValueError("Expected data in memory, (inputs, targets), to cut a chain. Got batches.")
-    network = copy.deepcopy(network).requires_grad_()  # also one that was frozen is cut
     config = config or RefineConfig()
     like = next(network.parameters())
-    here, there = (
-        placed(data, like),
-        placed(validation, like) if is_pair(validation) else validation,
-    )
+    here, there = in_memory(data, like), in_memory(validation, like)
     tuning = config.tuning(task, schedule="warm_cosine")
     allowance = config.tolerance * constant_loss(network, there, task)
     with cutting_progress(progress) as show:

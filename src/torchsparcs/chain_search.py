@@ -133,7 +133,7 @@ def search_chain(
     """The front of ``chain``, which itself stays as it is; :func:`search` with a network.
 
     One training, then :func:`candidates` judged on the rows held out. Ctrl-C between these ends it
-    with what was found.
+    with what was found. Where no network is small enough the front is the smallest.
     """
     if not isinstance(chain, SpectralChain):
         raise ValueError(f"Expected a SpectralChain as the network. Got {type(chain).__name__}.")
@@ -145,7 +145,11 @@ def search_chain(
     extract(trained)  # what cannot be is refused before the training
     whole = _checked(trained, data, task)
     fitted, judging = _split(trained, whole, validation, task, config.seed)
-    history = train(trained, fitted, config, validation=judging, progress=progress)
+    try:
+        history = train(trained, fitted, config, validation=judging, progress=progress)
+    except KeyboardInterrupt:
+        words = "The search was interrupted in its training; there is no network to show yet."
+        raise KeyboardInterrupt(words) from None
     tuning = tuning_of(config, normalise=trained.normalise)
     attempts: list[ChainCandidate] = []
     try:
@@ -154,10 +158,15 @@ def search_chain(
                 show(f"{found.parameters:,} parameters, score {found.score:.4f}")
                 attempts.append(found)
     except KeyboardInterrupt:
-        if not any(max_parameters is None or a.parameters <= max_parameters for a in attempts):
+        if not attempts:
             raise
         words = "The search was interrupted: these are the networks that it had found."
         warnings.warn(words, UserWarning, stacklevel=3)
+    budget, smallest = max_parameters, min(found.parameters for found in attempts)
+    if budget is not None and smallest > budget:
+        words = f"No network has at most {budget:,} parameters: the smallest has {smallest:,}."
+        warnings.warn(words, UserWarning, stacklevel=3)
+        budget = smallest
     settings = {
         "task": task,
         "channels": list(trained.channels),
@@ -170,7 +179,7 @@ def search_chain(
         "hardware": hardware(on),
         "versions": versions(),
     }
-    front = tuple(on_the_front(attempts, max_parameters))
+    front = tuple(on_the_front(attempts, budget))
     return ChainResult(front, tuple(attempts), trained.cpu().eval(), history, settings)
 
 
@@ -225,6 +234,11 @@ def _recipe(config: Any, task: str, seed: int, y: Any) -> TrainConfig:
     own = None if config.task == TrainConfig.task else config.task  # a default says nothing
     asked: Any = "multiclass" if task == "classification" else task
     if asked == "auto":
+        if own is None and _is_one_hot(y):
+            raise ValueError(
+                "Expected classes as whole numbers. Got a column for each: take y.argmax(1), or "
+                "say task='binary' or 'regression'."
+            )
         asked = own or ("multiclass" if _is_whole(y) else "regression")
     if asked not in TASKS:
         raise ValueError(
@@ -236,6 +250,14 @@ def _recipe(config: Any, task: str, seed: int, y: Any) -> TrainConfig:
                 f"Expected one {name}. Got {given!r} and, in the TrainConfig, {of_config!r}."
             )
     return dataclasses.replace(config, task=asked, seed=seed or config.seed)
+
+
+def _is_one_hot(y: Any) -> bool:
+    """Whether each row has a single 1 and zeros: classes, in columns."""
+    if not isinstance(y, ARRAYS) or y.ndim != 2 or y.shape[1] < 2:
+        return False
+    values = torch.as_tensor(y)
+    return bool(((values == 0) | (values == 1)).all() and (values.sum(dim=1) == 1).all())
 
 
 def _is_whole(y: Any) -> bool:
@@ -264,6 +286,13 @@ def _checked(chain: SpectralChain, data: Any, task: str, name: str = "data") -> 
         ) from error
     if len(pair[1].unique()) < 2:
         raise ValueError(f"Expected targets that vary. Those of the {name} are all the same.")
+    if pair[0].is_floating_point() and (size := pair[0].std().item()) > FAR:
+        warnings.warn(
+            f"Expected inputs of about mean 0 and variance 1, like images / 255. Those of the "
+            f"{name} have a standard deviation of {size:.3g}.",
+            UserWarning,
+            stacklevel=4,  # who called search
+        )
     if task == "regression":
         _warn_of_scale(pair[1], name)
     return pair

@@ -24,7 +24,7 @@ from torchsparcs.tasks import LossFunction, resolve_task
 
 DAMPING = 1e-3  # of the mean diagonal of H
 SEEN = 20_000  # patches of a stage, at most, that H is made of
-NOISE = 1e-9  # of the largest second moment: below it a direction carries nothing
+NOISE = 1e-9  # of the second moments: below it there is no signal
 
 
 class ChannelCutting:
@@ -36,7 +36,7 @@ class ChannelCutting:
     def __init__(self, network: CompactChain, rows: Sequence[Pair], task: str | LossFunction):
         self.network = in_principal_axes(network, rows, task)
         self.stages, self.readers = self.network.stages(), measured(self.network, rows, task)
-        self.inverses = [_inverse(reader.covariance) for reader in self.readers]
+        self.inverses = [_inverse(reader) for reader in self.readers]
         self.prices: dict[int, Tensor] = {}  # of the channels between stages k and k + 1
         self._look()
 
@@ -82,13 +82,15 @@ def _saved(stages: Sequence[Stage], k: int) -> int:
     return stages[k].weight[0].numel() + 1 + stages[k + 1].weight[:, 0].numel()
 
 
-def _inverse(moments: Tensor) -> Tensor:
+def _inverse(reader: "Reader") -> Tensor:
     """Of H with a little on its diagonal, in the same shape."""
-    shape = moments.shape
-    matrix = moments.reshape(shape[0] * shape[1], -1)
-    ridge = DAMPING * matrix.diagonal().mean().clamp_min(1e-30)
-    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-    return torch.cholesky_inverse(torch.linalg.cholesky(matrix + ridge * eye)).view(shape)
+    size = math.prod(reader.mean.shape)
+    matrix, moments = (one.reshape(size, size) for one in (reader.covariance, reader.moments))
+    least = NOISE * moments.diagonal().mean().clamp_min(1e-30)  # where nothing varies
+    ridge = (DAMPING * matrix.diagonal().mean()).clamp_min(least)
+    eye = torch.eye(size, dtype=matrix.dtype, device=matrix.device)
+    whole = torch.cholesky_inverse(torch.linalg.cholesky(matrix + ridge * eye))
+    return whole.view(reader.moments.shape)
 
 
 def _apart(reader: Stage, importance: Tensor, blocks: Tensor) -> Tensor:

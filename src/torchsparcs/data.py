@@ -121,6 +121,17 @@ def batches_of(
     return (placed(batch, like) for batch in data)
 
 
+def in_memory(data: Data, like: Tensor) -> Pair:
+    """All of ``data`` as one pair, where ``like`` is."""
+    if is_pair(data):
+        return placed(data, like)
+    pairs = [*batches_of(data, 1, like=like)]
+    if not pairs:
+        raise ValueError("Expected data with at least one batch. Got none.")
+    inputs, targets = zip(*pairs, strict=True)
+    return torch.cat(inputs), torch.cat(targets)
+
+
 def placed(pair: Any, like: Tensor | None) -> Pair:
     """Inputs and targets as tensors where ``like`` is, floating inputs in its precision."""
     if not isinstance(pair, (tuple, list)) or [isinstance(p, ARRAYS) for p in pair] != [True] * 2:

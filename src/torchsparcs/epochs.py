@@ -101,6 +101,8 @@ class Epochs:
                 "Expected the module itself: train shares the work among processes on its own. "
                 "Got one wrapped in DistributedDataParallel."
             )
+        if not any(parameter.requires_grad for parameter in module.parameters()):
+            raise ValueError("Expected a module with something to train. All of it is frozen.")
         check_data(module, data, config.task)
         if self.validation is not None:
             check_data(module, self.validation, config.task, name="validation data")

@@ -30,7 +30,7 @@ def to_onnx(
     The model's input is called ``input`` and its output ``output``.
 
     Args:
-        example: an input, (batch, ...); needed only for modules of others.
+        example: an input, (batch, ...); needed for chains and modules of others.
         metadata: texts by name, which travel in the file; a ``DeployedNetwork`` has its own.
     """
     try:
@@ -80,7 +80,7 @@ def to_torch_export(
     PyTorch alone runs it: ``torch.export.load(path).module()``.
 
     Args:
-        example: an input, (batch, ...); needed only for modules of others.
+        example: an input, (batch, ...); needed for chains and modules of others.
     """
     example = _example_of(network) if example is None else example
     module = copy.deepcopy(network).eval()

@@ -84,6 +84,11 @@ def extract(
     compact: dict[int, nn.Module] = {id(one): _exact(one, keep) for one in networks}
     if data is None or validation is None or task is None:
         return _replaced(module, compact)
+    if not any(p.requires_grad for network in networks for p in network.parameters()):
+        raise ValueError(
+            "Expected a spectral network that is not frozen, where data are given. All are: "
+            "requires_grad_() frees them."
+        )
     check_data(module, data, task)
     check_data(module, validation, task, name="validation data")
     here, there = (_features(module, networks, part) for part in (data, validation))

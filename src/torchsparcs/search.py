@@ -130,14 +130,15 @@ def search(
         y: (rows,), or (rows, outputs) for regression; a stream has its own.
         network: a :class:`SpectralChain` to be searched in place of dense networks for a table. X
             and y are then arrays or tensors as it takes them, classes are whole numbers from 0,
-            and ``config`` is the :class:`TrainConfig` of its training. It stays as it is.
+            and ``config`` is the :class:`TrainConfig` of its training. It stays as it is. Widths,
+            penalty weights, activation, sample weights, engine and checkpoint are for tables.
         widths: of the hidden layers, the most that a network may use.
         task: "regression", "classification", or "auto" to tell by the target.
         validation: "auto" (three folds; from 10,000 rows a fifth held out; for a network a tenth),
             a share of the rows, a number of folds (not for a network), or a pair (X, y); with a
             pair no network is fitted to those rows.
         penalty_weights: "auto", or the path itself; the linear model is always added.
-        max_parameters: nothing larger is kept.
+        max_parameters: nothing larger is kept; of a network, where all are, the smallest.
         sample_weight: (rows,), how much each row counts.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.

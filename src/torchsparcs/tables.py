@@ -45,7 +45,8 @@ class Table:
         if data.ndim != 2:
             raise ValueError(
                 f"Expected data of shape (rows, columns). Got shape {data.shape}. Reshape your "
-                "data with reshape(-1, 1) if it is one column, reshape(1, -1) if it is one row."
+                "data with reshape(-1, 1) if it is one column, reshape(1, -1) if it is one row; "
+                "images and series are for search(..., network=SpectralCNN(...))."
             )
         rows, columns = data.shape
         if columns == 0:

@@ -84,8 +84,8 @@ def _binary_cross_entropies(output: Tensor, target: Tensor) -> Tensor:
 def _cross_entropies(output: Tensor, target: Tensor) -> Tensor:
     if target.shape != output.shape[:1] or target.is_floating_point():
         raise ValueError(
-            f"Expected {len(output)} integers as class labels. "
-            f"Got shape {tuple(target.shape)} of {target.dtype}."
+            "Expected integers as class labels, one for each row. Got rows of shape "
+            f"{tuple(target.shape[1:])} of {target.dtype}."
         )
     return F.cross_entropy(output, target.long(), reduction="none")
 

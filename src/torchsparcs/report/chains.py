@@ -79,7 +79,7 @@ def chain_words(result: Any) -> str:
             "![Score against parameters](front.svg)",
             markdown_table(["parameters", "multiply-adds", kind, "channels", ""], front),
             "Channels are written layer by layer, those that pass the activation + those that hand "
-            "a signal on as it is.",
+            "a signal on as it is. Of both together a layer can have more than were offered.",
             "## Layers of the smallest",
             "![Channels of each layer](layers.svg)",
             markdown_table(["layer", "kernel", "stride", "active", "linear"], layer_rows(small)),
