@@ -93,12 +93,13 @@ def measure(widths: list[int], neurons: int, seconds: float, folder: Path) -> li
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=2.0, help="time spent on each number")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         results = {
-            name: measure(*case, arguments.seconds, Path(folder)) for name, case in CASES.items()
+            name: measure(*CASES[name], arguments.seconds, Path(folder)) for name in arguments.cases
         }
     note = {"unit": "microseconds per call, median", "threads": torch.get_num_threads()}
     print(record("latency", "cpu", {**note, "cases": results}, arguments.out))

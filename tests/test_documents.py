@@ -54,7 +54,7 @@ BENCHMARKS: dict[str, list[str]] = {
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
     "fuzz.py": ["--files", "60"],
     "fronts.py": ["--quick", "--tasks", "iris"],
-    "latency.py": ["--seconds", "0.01"],
+    "latency.py": ["--seconds", "0.01", "--cases", "digits"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
     "plain_mlps.py": ["--quick", "--tasks", "iris"],
     "text_front.py": [
