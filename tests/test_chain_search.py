@@ -267,6 +267,13 @@ def test_after_an_interruption_there_is_what_was_found(data, monkeypatch):
         small_search(data)
 
 
+def test_an_interruption_of_the_training_gives_no_advice_that_cannot_be_taken(data, monkeypatch):
+    interrupted = Mock(side_effect=KeyboardInterrupt("pass checkpoint=PATH"))
+    monkeypatch.setattr(sys.modules["torchsparcs.chain_search"], "train", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted in its training; there is no"):
+        small_search(data)
+
+
 def test_one_of_the_sizes_is_the_budget(data, monkeypatch):
     aims = []
 
