@@ -280,9 +280,13 @@ def reoriented(direct: DirectSpace, inputs: Tensor, target: int, source: int) ->
 
 
 def _best_flips(quadratic: Tensor, linear: Tensor) -> Tensor:
-    """flips in {0, 1} for a low flipsᵀ Q flips + 2 linear · flips: rounded, then single moves."""
+    """flips in {0, 1} for a low flipsᵀ Q flips + 2 linear · flips: rounded, then single moves.
+
+    The pseudo-inverse of the symmetric Q, not ``lstsq``: its default driver on a CPU pivots by
+    memory that nobody has set, so equal calls round differently.
+    """
     damped = quadratic + 1e-9 * quadratic.diagonal().diag_embed()
-    flips = torch.linalg.lstsq(damped, -linear[:, None]).solution.squeeze(1).round().clamp(0, 1)
+    flips = -(torch.linalg.pinv(damped, hermitian=True) @ linear).round().clamp(-1, 0)
     for _ in range(10 * len(flips)):
         # the change of the objective if one flip is undone or made
         change = (1 - 2 * flips) * 2 * (quadratic @ flips + linear) + quadratic.diagonal()

@@ -159,7 +159,8 @@ def linear_r2(training: Pair, test: Pair) -> float:
     """R² of linear regression with an intercept."""
     (x, y), (x_test, y_test) = training, test
     center = x.mean(dim=0), y.mean(dim=0)
-    weights = torch.linalg.lstsq(x - center[0], y - center[1]).solution
+    centred = x - center[0]
+    weights = torch.linalg.solve(centred.T @ centred, centred.T @ (y - center[1]))
     return TASKS[TASK].score((x_test - center[0]) @ weights + center[1], y_test).item()
 
 
