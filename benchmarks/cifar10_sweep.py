@@ -17,7 +17,7 @@ from recording import RESULTS, record
 
 from torchsparcs import TrainConfig, train
 from torchsparcs.experiments.vision import ConvMembers, linear_head, mlp_head, spectral_head
-from torchsparcs.images import load_images
+from torchsparcs.images.datasets import load_images
 
 HEADS = {"linear": linear_head(10), "mlp": mlp_head(526, 10), "spectral": spectral_head(526, 10)}
 

@@ -24,9 +24,9 @@ from rounds import Job, Rounds
 from torch import Tensor, nn
 
 from torchsparcs import SpectralCNN, TrainConfig, evaluate, extract, train
-from torchsparcs.chain_refinement import HASTE, SHRINK
-from torchsparcs.chain_search import candidates, tuning_of
-from torchsparcs.images import load_images
+from torchsparcs.cutting.chain_refinement import HASTE, SHRINK
+from torchsparcs.images.datasets import load_images
+from torchsparcs.searching.chain_search import candidates, tuning_of
 
 OFFERED = (48, 96, 96, 192, 192)  # channels of the spectral network
 WIDTHS = (32, 8, 16, 24)  # of the first layer of the plain ones

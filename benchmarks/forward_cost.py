@@ -20,7 +20,7 @@ import torch
 from recording import RESULTS, record
 from torch import Tensor, nn
 
-from torchsparcs import SpectralNetwork, spectral
+from torchsparcs import SpectralNetwork
 from torchsparcs.experiments.measuring import (
     captured,
     keep_page_faults_out,
@@ -29,6 +29,7 @@ from torchsparcs.experiments.measuring import (
     peak_bytes,
 )
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, plain_mlp, recruited
+from torchsparcs.spectral import equations as spectral
 
 DEPTHS = [3, 4, 6, 8, 10, 14, 18]  # layers, input and output counted
 NARROW = [

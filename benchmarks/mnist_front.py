@@ -25,8 +25,8 @@ from recording import RESULTS, record
 from torch import Tensor, nn
 
 from torchsparcs import Population, TrainConfig, extract, pruning_curve, train
-from torchsparcs.capture import CapturedStep
-from torchsparcs.tasks import evaluate
+from torchsparcs.training.capture import CapturedStep
+from torchsparcs.training.tasks import evaluate
 
 TARGETS = {0.973: 20_000, 0.980: 33_000, 0.984: 60_000}  # test accuracy: parameters
 BUDGETS = [12_000, 16_000, 20_000, 26_000, 33_000, 45_000, 60_000, 80_000, 120_000]

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from torchsparcs.provenance import provenance
+from torchsparcs.files.provenance import provenance
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 

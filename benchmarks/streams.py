@@ -28,9 +28,9 @@ import torch
 from recording import RESULTS, record
 
 from torchsparcs import SpectralNetwork, TrainConfig, train
-from torchsparcs.gathering import gathered
-from torchsparcs.preprocessing import Inputs, Preprocessing, Target
-from torchsparcs.streams import RowStream
+from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
+from torchsparcs.tables.sample import gathered
+from torchsparcs.tables.streams import RowStream
 
 COLUMNS, GROUP, BATCH = 20, 2**20, 1024
 WIDTHS = [COLUMNS, 64, 1]

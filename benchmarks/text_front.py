@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from torchsparcs import TrainConfig, evaluate, extract, spectralize, train
-from torchsparcs.model_refinement import SHRINK, model_rungs
+from torchsparcs.cutting.model_refinement import SHRINK, model_rungs
 
 WIDTHS = (128, 64, 24, 8)
 PLAIN = [{"lr": lr, "weight_decay": 0.05} for lr in (8e-3, 1.6e-2, 3.2e-2, 6.4e-2)]

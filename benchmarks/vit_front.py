@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from torchsparcs import SpectralNetwork, TrainConfig, evaluate, extract, spectralize, train
-from torchsparcs.images import load_images
+from torchsparcs.images.datasets import load_images
 
 WIDTHS = (16, 64, 128, 256)
 PENALTIES = (3e-6, 1e-5, 3e-5, 1e-4)

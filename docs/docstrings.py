@@ -15,7 +15,7 @@ class Docstrings(griffe.Extension):
     """Doctests in fences, roles as links, and what is said of several parameters said of each."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        public = {str(name) for name in pkg.exports or ()}
+        public = {name for name, member in pkg.members.items() if member.is_alias}
         for part in _inside(pkg):
             if part.docstring is not None:
                 text = SHARED.sub(_of_each, part.docstring.value)
@@ -34,12 +34,11 @@ def _of_each(shared: re.Match) -> str:
 
 
 def _link(name: str, public: set[str]) -> str:
-    """To the reference where ``name`` is public; ``torchsparcs.search`` is a module as well."""
+    """To the reference where ``name`` is public."""
     name = name.removeprefix("torchsparcs.")
     if name.split(".")[0] not in public:
         return f"`{name}`"
-    place = "search.search" if name == "search" else name
-    return f"[`{name}`][torchsparcs.{place}]"
+    return f"[`{name}`][torchsparcs.{name}]"
 
 
 def _fenced(doctest: re.Match) -> str:

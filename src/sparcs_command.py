@@ -12,7 +12,7 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # in the background of a shell it is ignored
         signal.signal(signal.SIGINT, _stop)
-    from torchsparcs.cli import main as run
+    from torchsparcs.command.cli import main as run
 
     signal.signal(signal.SIGINT, before)
     run()

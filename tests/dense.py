@@ -1,6 +1,6 @@
 """The slow reference: Φ, Λ and inv(Φ) formed whole, then both update rules as the paper says them.
 
-Shares no code with ``torchsparcs.spectral``.
+Shares no code with ``torchsparcs.spectral.equations``.
 """
 
 import torch

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from torchsparcs import Candidate, CompactNetwork, History, SearchConfig, SearchResult, search
-from torchsparcs.result import Attempt
+from torchsparcs.searching.result import Attempt
 
 COLUMN, LABEL = "<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>"
 DRAW = np.random.default_rng(0)
@@ -27,7 +27,7 @@ def small_result(task: str) -> SearchResult:
     config = SearchConfig(steps=60, epochs=1, lr=0.03, ways=("asleep",), shrink=0.4)
     options = {"widths": (12, 6), "penalty_weights": (1e-3, 1e-4), "validation": 2}
     # no look between two sizes: what is on the pages is to be the same as ever
-    with patch.object(sys.modules["torchsparcs.search"], "LANDINGS", 0):
+    with patch.object(sys.modules["torchsparcs.searching.search"], "LANDINGS", 0):
         return search(X, Y[task], **options, config=config, progress=False, device="cpu")
 
 

@@ -20,8 +20,8 @@ import torch
 from networks import randomised
 
 from torchsparcs import SearchConfig, SpectralNetwork, extract, load, load_result, save, search
-from torchsparcs.datasets import load_dataset
-from torchsparcs.images import load_images
+from torchsparcs.images.datasets import load_images
+from torchsparcs.tables.datasets import load_dataset
 
 TABLE = pd.DataFrame({"a": [1, 2, 4], "b": [0.5, 1.5, 1], "c d": ["x", "y,z", "x"], "y": [1, 0, 1]})
 DRAW = np.random.default_rng(0)

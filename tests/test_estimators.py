@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import torchsparcs
 from torchsparcs import SearchConfig, SparcsClassifier, SparcsRegressor, estimators
-from torchsparcs.refit import refit
-from torchsparcs.training import train
+from torchsparcs.searching.refit import refit
+from torchsparcs.training.train import train
 
 SHORT = {"widths": (8,), "penalty_weights": (1e-3,), "validation": 2, "random_state": 0}
 QUICK = SearchConfig(
@@ -181,7 +181,7 @@ def test_refit_leaves_out_rows_of_weight_zero_and_leaves_threads_alone(monkeypat
     weight = np.arange(80) % 4 > 0
     during = []
     monkeypatch.setattr(
-        sys.modules["torchsparcs.refit"],
+        sys.modules["torchsparcs.searching.refit"],
         "train",
         lambda *parts, **more: during.append(torch.get_num_threads()) or train(*parts, **more),
     )

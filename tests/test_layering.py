@@ -1,4 +1,4 @@
-"""A file imports only from files above it in the list that CONTRIBUTING.md shows."""
+"""The rooms of the house: imports point up the list that CONTRIBUTING.md shows."""
 
 import ast
 import re
@@ -6,46 +6,87 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import torchsparcs
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "torchsparcs"
+# Doors upwards, inside a function: a result shows itself on a page, which is made of results.
+DOORS = {("searching", "report")}
+FILES = sorted(
+    path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem[0] != "_"
+)
 
 
-def test_imports_point_up_the_list():
+def _rooms() -> list[str]:
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    listed = re.findall(r"^  (\w+)(?:\.py|/)  ", text, flags=re.MULTILINE)
-    rooms = {path.stem: [path] for path in SOURCE.glob("*.py") if path.stem != "__init__"}
-    rooms |= {path.parent.name: [*path.parent.glob("*.py")] for path in SOURCE.glob("*/*.py")}
-    assert set(listed) == set(rooms)
-    for name in listed:
-        above = set(listed[: listed.index(name)]) | ({name} if len(rooms[name]) > 1 else set())
-        for path in rooms[name]:
-            imported = _imported(path)
-            assert imported <= above, f"{path.name} of {name} imports {imported - above}"
+    return re.findall(r"^  (\w+)(?:\.py|/) ", text, flags=re.MULTILINE)
 
 
-def _imported(path: Path) -> set[str]:
-    """The rooms of the house that a file imports from."""
-    return {
-        part
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torchsparcs")
-        for part in (
-            [alias.name for alias in node.names]
-            if node.module == "torchsparcs"
-            else [node.module.split(".")[1]]
-        )
+def _imported(path: Path) -> dict[str, bool]:
+    """The rooms that a file imports from, and whether at its top."""
+    tree = ast.parse(path.read_text())
+    rooms: dict[str, bool] = {}
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "torchsparcs":
+            names = [f"torchsparcs.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "."]
+        for name in names:
+            first, _, rest = name.partition(".")
+            if first in ("torchsparcs", ""):
+                room = rest.split(".")[0]
+                rooms[room] = rooms.get(room, False) or node in tree.body
+    return rooms
+
+
+def test_the_list_names_every_room():
+    places = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert {*_rooms()} == places - {"__init__", "__pycache__", "py"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_up_the_list(path):
+    """Between rooms; ``import torchsparcs``, which leads everywhere, is nobody's."""
+    rooms, room = _rooms(), path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    above = {*rooms[: rooms.index(room) + 1]}
+    for other, is_at_top in _imported(path).items():
+        assert other in above or ((room, other) in DOORS and not is_at_top)
+
+
+def test_a_room_says_what_it_is_for():
+    for path in SOURCE.glob("*/__init__.py"):
+        assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_the_public_names_are_those_that_type_checkers_see():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    (seen,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [node for node in seen.body if isinstance(node, ast.ImportFrom)]
+    names = {
+        node.module.removeprefix("torchsparcs."): {alias.name for alias in node.names}
+        for node in imports
     }
+    assert names == {home: {*names} for home, names in torchsparcs.HOMES.items()}
+    for name in torchsparcs.__all__:
+        assert getattr(torchsparcs, name) is not None
 
 
-def test_importing_loads_torch_and_little_else():
-    """A twentieth of a second beyond torch, nearly all of it our own files."""
+def test_importing_loads_what_is_asked_for():
+    """``import torchsparcs`` loads nothing; a network loads torch and little else."""
     code = (
-        "import sys, torch; before = {*sys.modules}; import torchsparcs\n"
+        "import sys, torchsparcs; print('torch' in sys.modules)\n"
+        "import torch; before = {*sys.modules}; torchsparcs.SpectralNetwork; torchsparcs.train\n"
         "print(*{*sys.modules} - before)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = run.stdout.split()
-    homes = {name.split(".")[0] for name in loaded} - {*sys.stdlib_module_names}
+    alone, loaded = run.stdout.splitlines()
+    assert alone == "False"
+    homes = {name.split(".")[0] for name in loaded.split()} - {*sys.stdlib_module_names}
     assert homes == {"torchsparcs", "safetensors"}  # of torch too no more than it loads itself
-    for later in ("estimators", "experiments", "report.page", "console", "cli"):
-        assert f"torchsparcs.{later}" not in loaded
+    for later in ("estimators", "experiments", "report", "command", "searching", "tables"):
+        assert f"torchsparcs.{later}" not in loaded.split()

@@ -16,7 +16,7 @@ from judging import best_of
 from recording import RESULTS
 from records import is_done, write_down
 
-from torchsparcs.provenance import provenance
+from torchsparcs.files.provenance import provenance
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

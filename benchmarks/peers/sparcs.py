@@ -6,7 +6,7 @@ from contest import Found, Outcome, Task
 from running import main
 
 from torchsparcs import CompactNetwork, SearchConfig, search, to_onnx
-from torchsparcs.search import PILOT_WEIGHTS
+from torchsparcs.searching.search import PILOT_WEIGHTS
 
 
 def has_skips(network: CompactNetwork) -> bool:

@@ -1,81 +1,81 @@
 """The smallest network a task needs, found in one training run by spectral architecture search."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from torchsparcs.chain import SpectralChain, SpectralCNN
-from torchsparcs.chain_search import ChainCandidate, ChainResult
-from torchsparcs.compact import CompactNetwork
-from torchsparcs.compact_chain import CompactChain
-from torchsparcs.config import TrainConfig
-from torchsparcs.epochs import NonFiniteLossError
-from torchsparcs.export import to_onnx
-from torchsparcs.extraction import extract
-from torchsparcs.history import History
-from torchsparcs.network import SpectralLinear, SpectralNetwork
-from torchsparcs.optimization import parameter_groups
-from torchsparcs.paths import path_norm, path_strengths
-from torchsparcs.penalties import eigenvalue_penalty, shrink_eigenvalues_
-from torchsparcs.pooled import Pooled
-from torchsparcs.population import Population
-from torchsparcs.pruning import PruningCurve, pruning_curve
-from torchsparcs.refinement import RefineConfig
-from torchsparcs.result import Candidate, SearchResult, load_result
-from torchsparcs.saving import load, save
-from torchsparcs.search import SearchConfig, search
-from torchsparcs.spectralization import spectralize
-from torchsparcs.streams import RowStream
-from torchsparcs.tasks import evaluate
-from torchsparcs.training import train
+from torchsparcs.version import __version__
 
-if TYPE_CHECKING:
+# Where each public name lives. It is loaded when it is asked for: the command line need not load
+# torch to print its help, nor who trains a network scikit-learn.
+HOMES = {
+    "spectral.chain": ("SpectralCNN", "SpectralChain"),
+    "spectral.groups": ("parameter_groups",),
+    "spectral.network": ("SpectralLinear", "SpectralNetwork"),
+    "spectral.paths": ("path_norm", "path_strengths"),
+    "spectral.penalties": ("PENALTIES", "eigenvalue_penalty", "shrink_eigenvalues_"),
+    "spectral.pooled": ("Pooled",),
+    "spectral.population": ("Population",),
+    "training.config": ("TrainConfig",),
+    "training.history": ("History",),
+    "training.loop": ("NonFiniteLossError",),
+    "training.tasks": ("evaluate",),
+    "training.train": ("train",),
+    "compact.chain": ("CompactChain",),
+    "compact.network": ("CompactNetwork",),
+    "cutting.extraction": ("extract",),
+    "cutting.pruning": ("PruningCurve", "pruning_curve"),
+    "cutting.refinement": ("RefineConfig",),
+    "spectralizing.spectralize": ("spectralize",),
+    "tables.streams": ("RowStream",),
+    "export.onnx": ("to_onnx",),
+    "export.saving": ("load", "save"),
+    "searching.chain_search": ("ChainCandidate", "ChainResult"),
+    "searching.refit": ("refit",),
+    "searching.result": ("Candidate", "SearchResult", "load_result"),
+    "searching.search": ("SearchConfig", "search"),
+    "estimators": ("SparcsClassifier", "SparcsRegressor"),
+}
+
+__all__ = ["__version__", "report", *(name for names in HOMES.values() for name in names)]
+
+if TYPE_CHECKING:  # the same names for those who read and do not run
+    from torchsparcs.compact.chain import CompactChain
+    from torchsparcs.compact.network import CompactNetwork
+    from torchsparcs.cutting.extraction import extract
+    from torchsparcs.cutting.pruning import PruningCurve, pruning_curve
+    from torchsparcs.cutting.refinement import RefineConfig
     from torchsparcs.estimators import SparcsClassifier, SparcsRegressor
+    from torchsparcs.export.onnx import to_onnx
+    from torchsparcs.export.saving import load, save
+    from torchsparcs.searching.chain_search import ChainCandidate, ChainResult
+    from torchsparcs.searching.refit import refit
+    from torchsparcs.searching.result import Candidate, SearchResult, load_result
+    from torchsparcs.searching.search import SearchConfig, search
+    from torchsparcs.spectral.chain import SpectralChain, SpectralCNN
+    from torchsparcs.spectral.groups import parameter_groups
+    from torchsparcs.spectral.network import SpectralLinear, SpectralNetwork
+    from torchsparcs.spectral.paths import path_norm, path_strengths
+    from torchsparcs.spectral.penalties import PENALTIES, eigenvalue_penalty, shrink_eigenvalues_
+    from torchsparcs.spectral.pooled import Pooled
+    from torchsparcs.spectral.population import Population
+    from torchsparcs.spectralizing.spectralize import spectralize
+    from torchsparcs.tables.streams import RowStream
+    from torchsparcs.training.config import TrainConfig
+    from torchsparcs.training.history import History
+    from torchsparcs.training.loop import NonFiniteLossError
+    from torchsparcs.training.tasks import evaluate
+    from torchsparcs.training.train import train
 
-__version__ = "0.1.0"
 
-__all__ = [
-    "Candidate",
-    "ChainCandidate",
-    "ChainResult",
-    "CompactChain",
-    "CompactNetwork",
-    "History",
-    "NonFiniteLossError",
-    "Pooled",
-    "Population",
-    "PruningCurve",
-    "RefineConfig",
-    "RowStream",
-    "SearchConfig",
-    "SearchResult",
-    "SparcsClassifier",
-    "SparcsRegressor",
-    "SpectralCNN",
-    "SpectralChain",
-    "SpectralLinear",
-    "SpectralNetwork",
-    "TrainConfig",
-    "eigenvalue_penalty",
-    "evaluate",
-    "extract",
-    "load",
-    "load_result",
-    "parameter_groups",
-    "path_norm",
-    "path_strengths",
-    "pruning_curve",
-    "save",
-    "search",
-    "shrink_eigenvalues_",
-    "spectralize",
-    "to_onnx",
-    "train",
-]
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators, which load scikit-learn, when they are asked for."""
-    if name in ("SparcsClassifier", "SparcsRegressor"):
-        from torchsparcs import estimators
-
-        return getattr(estimators, name)
+    for home, names in HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"torchsparcs.{home}"), name)
+            return value
+    if name == "report":
+        return import_module("torchsparcs.report")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,11 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from torchsparcs.refit import refit
-from torchsparcs.result import SearchResult
-from torchsparcs.search import SearchConfig, search
-from torchsparcs.standardization import weights_of
-from torchsparcs.tasks import evaluation_mode
+from torchsparcs.searching.refit import refit
+from torchsparcs.searching.result import SearchResult
+from torchsparcs.searching.search import SearchConfig, search
+from torchsparcs.tables.standardization import weights_of
+from torchsparcs.training.tasks import evaluation_mode
 
 PICKS = ("smallest", "best")
 MOST_COPIES = 10  # of a row on average; whole weights beyond are weights like any other
@@ -158,8 +158,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         steps: of the training; by default as many as ``SearchConfig`` says.
         class_weight: {label: weight}, "balanced" (each class counts the same) or None.
         warm_start: a second ``fit`` fine-tunes the front it finds on the new rows, by
-            :func:`torchsparcs.refit.refit`, instead of searching anew: other rows, the same
-            columns, no new classes, the same architectures.
+            :func:`torchsparcs.refit`, instead of searching anew: other rows, the same columns,
+            no new classes, the same architectures.
         random_state: a seed, a ``RandomState``, or None for another outcome every time.
         verbose: show progress.
 

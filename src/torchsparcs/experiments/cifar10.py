@@ -14,9 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from torchsparcs import spectral
-from torchsparcs.config import TrainConfig
-from torchsparcs.data import Pair
+from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments.cifar10_page import draw, final, tell
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.heads import (
@@ -30,12 +28,14 @@ from torchsparcs.experiments.heads import (
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import ConvMembers, fast_on_a_gpu, layout_for
 from torchsparcs.experiments.work import Content, Work, read_json, write_json
-from torchsparcs.extraction import extract
-from torchsparcs.history import History
-from torchsparcs.images import load_images
-from torchsparcs.population import Population
-from torchsparcs.tasks import evaluation_mode
-from torchsparcs.training import train
+from torchsparcs.images.datasets import load_images
+from torchsparcs.spectral import equations as spectral
+from torchsparcs.spectral.population import Population
+from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.data import Pair
+from torchsparcs.training.history import History
+from torchsparcs.training.tasks import evaluation_mode
+from torchsparcs.training.train import train
 
 PAPER_LINEAR = 0.682
 BATCH = 2000  # test images that are looked at together

@@ -12,20 +12,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from torchsparcs.config import TrainConfig
-from torchsparcs.data import Pair
+from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments.backbones import BACKBONES, FineTuned
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import fast_on_a_gpu, layout_for
 from torchsparcs.experiments.work import Content, Work
-from torchsparcs.extraction import extract
-from torchsparcs.images import load_images
-from torchsparcs.network import SpectralNetwork
+from torchsparcs.images.datasets import load_images
 from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
-from torchsparcs.spectralization import spectralize
-from torchsparcs.tasks import evaluate
+from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.spectralizing.spectralize import spectralize
+from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.data import Pair
+from torchsparcs.training.tasks import evaluate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from torchsparcs.network import SpectralNetwork
+from torchsparcs.spectral.network import SpectralNetwork
 
 
 class EigenvalueCurve(NamedTuple):

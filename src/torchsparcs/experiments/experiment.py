@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchsparcs.devices import resolve_device
-from torchsparcs.engines import Engine, engine_of
 from torchsparcs.experiments.work import (
     Content,
     Work,
@@ -18,9 +16,11 @@ from torchsparcs.experiments.work import (
     write_json,
 )
 from torchsparcs.experiments.writing import write_figures, written_page
-from torchsparcs.provenance import hardware, provenance
+from torchsparcs.files.provenance import hardware, provenance
+from torchsparcs.parallel.executors import Engine, engine_of
 from torchsparcs.report.document import write_document
-from torchsparcs.runs import check_folder
+from torchsparcs.searching.folder import check_folder
+from torchsparcs.training.devices import resolve_device
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from torchsparcs.config import TrainConfig
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import linear_head, mlp_head, spectral_head
 from torchsparcs.report import prints
+from torchsparcs.training.config import TrainConfig
 
 TASK = "multiclass"
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.network import SpectralNetwork
+from torchsparcs.spectral.network import SpectralNetwork
 
 
 class BlockNetwork(SpectralNetwork):

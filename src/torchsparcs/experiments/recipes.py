@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchsparcs.config import TrainConfig
 from torchsparcs.report.document import markdown_table
+from torchsparcs.training.config import TrainConfig
 
 # Fields of a TrainConfig in the words of the paper's tables; what these do not say is "not said".
 NAMES = {

@@ -24,10 +24,10 @@ from torchsparcs.experiments.measuring import (
 )
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, recruited
 from torchsparcs.experiments.work import Content, Work
-from torchsparcs.network import SpectralNetwork
 from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
-from torchsparcs.spectral import direct_parameter_count, spectral_parameter_count
+from torchsparcs.spectral.equations import direct_parameter_count, spectral_parameter_count
+from torchsparcs.spectral.network import SpectralNetwork
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchsparcs.config import TrainConfig
-from torchsparcs.data import Pair
+from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments.eigenvalue_pruning import curve_of_eigenvalues, keeping_eigenvalues
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.recipes import hyperparameter_table, paper_config
 from torchsparcs.experiments.work import Content, Work
 from torchsparcs.experiments.writing import spread
-from torchsparcs.extraction import extract
-from torchsparcs.network import SpectralNetwork
-from torchsparcs.population import Population
 from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
-from torchsparcs.tasks import TASKS, evaluate
+from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.spectral.population import Population
+from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.data import Pair
+from torchsparcs.training.tasks import TASKS, evaluate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,18 +16,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.config import TrainConfig
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.peers import BlockNetwork
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.transition_figures import draw, of_beta
 from torchsparcs.experiments.work import Content, Work
-from torchsparcs.network import SpectralNetwork
-from torchsparcs.paths import path_norm, path_strengths
-from torchsparcs.penalties import eigenvalue_penalty
-from torchsparcs.population import Population
 from torchsparcs.report.document import markdown_table
-from torchsparcs.tasks import evaluate
+from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.spectral.paths import path_norm, path_strengths
+from torchsparcs.spectral.penalties import eigenvalue_penalty
+from torchsparcs.spectral.population import Population
+from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.tasks import evaluate
 
 SMOOTH, ABRUPT = 5.0, 1000.0  # β
 SHOWN = (0, 0.2, 0.4, 0.45, 0.5, 0.55, 0.6, 0.8, 1)  # α of the rows on the page

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.population import HasMembers, Population
+from torchsparcs.spectral.population import HasMembers, Population
 
 
 @contextlib.contextmanager

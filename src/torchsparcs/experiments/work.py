@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from torchsparcs.checkpoints import write_atomically
-from torchsparcs.config import TrainConfig
-from torchsparcs.crew import Crew
-from torchsparcs.data import Pair
-from torchsparcs.engines import Engine
-from torchsparcs.history import History
-from torchsparcs.journal import Journal
-from torchsparcs.population import Population
-from torchsparcs.training import train
+from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.parallel.crew import Crew
+from torchsparcs.parallel.executors import Engine
+from torchsparcs.parallel.journal import Journal
+from torchsparcs.spectral.population import Population
+from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.data import Pair
+from torchsparcs.training.history import History
+from torchsparcs.training.train import train
 
 Content = dict[str, Any]  # what JSON holds
 

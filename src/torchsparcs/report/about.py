@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from torchsparcs.inputs import Column
 from torchsparcs.report.words import counted, duration_words, judged_by, shortened
+from torchsparcs.tables.inputs import Column
 
 MOST_COLUMNS = 200  # of the table, one by one
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from torchsparcs.report.words import shortened
-from torchsparcs.target import Target
+from torchsparcs.tables.target import Target
 
 MOST_SHOWN = 20  # classes of a confusion matrix
 MOST_OUTPUTS = 6  # of a regression

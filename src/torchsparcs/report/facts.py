@@ -4,7 +4,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-from torchsparcs.network import Size, SpectralNetwork
 from torchsparcs.report.about import about, columns_of
 from torchsparcs.report.answers import answers_of
 from torchsparcs.report.growth import growth
@@ -15,12 +14,13 @@ from torchsparcs.report.words import (
     headline,
     held_words,
     judged_by,
-    same,
     score_words,
     shortened,
     tolerance_words,
     verdict,
 )
+from torchsparcs.searching.front import is_same
+from torchsparcs.spectral.network import Size, SpectralNetwork
 
 RULES = ("smallest", "best")
 NAMES = {"smallest": "smallest", "best": "best score", "linear": "linear model"}
@@ -50,7 +50,7 @@ def facts_of(result: Any, folder: str | Path | None = None) -> dict[str, Any]:
         "judged_by": judged_by(settings),
         "held": held_words(result),
         "is_refitted": bool(settings.get("refitted")),
-        "picked": next(i for i, found in enumerate(shown) if same(found, picked)),
+        "picked": next(i for i, found in enumerate(shown) if is_same(found, picked)),
         "budget": settings.get("max_parameters"),
         "tolerance": tolerance,
         "tolerance_words": tolerance_words(result, is_classes),
@@ -76,14 +76,14 @@ def facts_of(result: Any, folder: str | Path | None = None) -> dict[str, Any]:
 
 def shown_of(result: Any) -> list[Any]:
     """The front and the linear model, on it or not, by size."""
-    is_there = any(same(found, result.linear) for found in result.front)
+    is_there = any(is_same(found, result.linear) for found in result.front)
     shown = result.front if is_there else (*result.front, result.linear)
     return sorted(shown, key=lambda found: found.parameters)
 
 
 def rules_of(result: Any, found: Any) -> list[str]:
     """Those that pick it, "linear" the last."""
-    return [rule for rule in (*RULES, "linear") if same(result.pick(rule), found)]
+    return [rule for rule in (*RULES, "linear") if is_same(result.pick(rule), found)]
 
 
 def _candidate(result: Any, found: Any, is_classes: bool) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _comparison(result: Any, rule: str, maximal: Size, is_classes: bool) -> list
     candidates: list[Any] = []
     for pick in order:
         found, name = result.pick(pick), NAMES.get(pick, f"number {pick}")
-        already = next((i for i, other in enumerate(candidates) if same(found, other)), None)
+        already = next((i for i, other in enumerate(candidates) if is_same(found, other)), None)
         if already is not None:
             rows[already]["name"] += f", {name}"
             continue

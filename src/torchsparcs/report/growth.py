@@ -5,10 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchsparcs.history import History
 from torchsparcs.report.picture import GROUPS, MOST_NEURONS, rounded
+from torchsparcs.training.history import MOST_STOPS, History, spread
 
-MOST_STOPS = 40  # of the slider over training
 MOST_EPOCHS = 200  # of a curve
 BINS = 30  # of a histogram
 
@@ -75,13 +74,6 @@ def _in_order(name: str) -> list[tuple[bool, int, str]]:
     """Layer 10 comes after layer 9; files do not keep the order of the tensors in them."""
     parts = name.split(".")
     return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
-
-
-def spread(count: int, most: int) -> list[int]:
-    """At most that many of 0..count-1, the first and the last among them."""
-    if count <= most:
-        return list(range(count))
-    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
 
 
 def _at(values: list[float], places: list[int]) -> list[float]:

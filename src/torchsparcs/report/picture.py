@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchsparcs.compact import CompactNetwork
+from torchsparcs.compact.network import CompactNetwork
 
 MOST_NEURONS = 144  # of a layer, shown one by one
 GROUPS = 72  # at most, of a layer with more

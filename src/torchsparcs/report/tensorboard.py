@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from torchsparcs.history import History
+from torchsparcs.training.history import History
 
 
 class EigenvalueLogger:

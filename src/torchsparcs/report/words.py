@@ -1,10 +1,10 @@
 """The numbers of a report as people write them, and the sentences around them."""
 
 import math
-import operator
 from typing import Any
 
-from torchsparcs.target import Target
+from torchsparcs.searching.front import is_same
+from torchsparcs.tables.target import Target
 
 LONGEST = 80  # characters of a name
 
@@ -133,14 +133,14 @@ def verdict(result: Any, picked: Any, maximal: Any, is_classes: bool) -> str:
         words = f"{measure}{score_words(found.score, is_classes)}"
         return f"has {counted(found.parameters, 'parameter')} and reaches {words}"
 
-    if same(picked, linear):
+    if is_same(picked, linear):
         sentences.append("It is the linear model: nothing larger was worth its parameters.")
-    elif same(best, linear):
+    elif is_same(best, linear):
         words = f"The linear model {columns_words(result, linear)} {reaches(linear)}"
         sentences.append(f"{words}, the best score found.")
     else:
         sentences.append(f"The linear model {columns_words(result, linear)} {reaches(linear)}.")
-    if not same(picked, best) and not same(best, linear):
+    if not is_same(picked, best) and not is_same(best, linear):
         kind = f"linear model, {columns_words(result, best)}," if is_linear(best) else "network"
         sentences.append(f"The best {kind} {reaches(best)}.")
     if result.settings.get("refitted"):
@@ -154,12 +154,6 @@ def tolerance_words(result: Any, is_classes: bool) -> str:
     is_error = allowed == best.standard_error
     gap = "one standard error" if is_error else f"{score_words(allowed, is_classes)}"
     return f"{gap} below the best, {score_words(best.score - allowed, is_classes)}"
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two candidates are one; read from files they are different objects."""
-    numbers = ((each.parameters, each.score, each.loss) for each in (one, other))
-    return one is other or operator.eq(*numbers)
 
 
 def is_linear(candidate: Any) -> bool:

@@ -1,0 +1,1 @@
+"""The command line, ``sparcs``: it parses, calls and prints."""

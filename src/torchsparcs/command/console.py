@@ -1,0 +1,224 @@
+"""What a person sees of a search: lines, tables, lists of files."""
+
+import contextlib
+import shlex
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from torchsparcs.messages import quoted
+from torchsparcs.report.words import judged_by
+from torchsparcs.searching.front import is_same
+from torchsparcs.searching.result import Candidate, SearchResult
+from torchsparcs.tables.target import Target
+from torchsparcs.training.ranks import is_first_here
+
+if TYPE_CHECKING:
+    from torchsparcs.experiments.experiment import Claim, Experiment
+
+RULES = ("best", "smallest")
+PIPE_WIDTH = 1000  # outside a terminal nothing is wrapped
+NARROW = 120  # below it a row of the table takes two lines
+FEW_COLUMNS = 10  # are named, more are counted
+FILES = {
+    "report.html": "the page to look at",
+    "model.onnx": "the picked network with its preprocessing",
+    "front.csv, .json": "the front",
+    "networks/": "its networks, safetensors",
+    "settings.json": "configuration, versions, preprocessing",
+    "history.json, .safetensors": "the training",
+}
+
+
+def open_console(quiet: bool = False) -> Console:
+    """For plain text: a column called [red] is nothing but its name."""
+    options: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False, "quiet": quiet}
+    console = Console(**options)
+    return console if console.is_terminal else Console(**options, width=PIPE_WIDTH)
+
+
+def say(text: str, kind: str = "") -> None:
+    """One line on stderr, whatever the lines of ``text``."""
+    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
+    colours = {"error": typer.colors.RED, "warning": typer.colors.YELLOW}
+    start = f"{typer.style(f'{kind}:', fg=colours[kind])} " if kind else ""
+    typer.echo(start + line, err=True)
+
+
+@contextlib.contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Warnings meant for users as one line each; no others, and of several processes once."""
+
+    def show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
+        if is_first_here():
+            say(str(message), "warning")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.filterwarnings("ignore", message="TensorFloat32")  # the compiler's advice
+        warnings.showwarning = show_warning
+        yield
+
+
+def summary(name: str, rows: int, columns: int, target: Target) -> str:
+    """One line about the data."""
+    if target.classes is None:
+        aim = f"regression of {quoted(target.names)}"
+    else:
+        aim = f"{len(target.classes)} classes in {quoted(target.names)}: {quoted(target.classes)}"
+    return f"{name}: {rows:,} rows, {columns:,} columns; {aim}"
+
+
+def print_front(console: Console, result: SearchResult, pick: str | int) -> None:
+    """The front as a table, the picked network marked, and a sentence about that."""
+    is_accuracy = result.preprocessing.target.classes is not None
+    picked = result.pick(pick)
+    is_narrow = console.width < NARROW
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name in ("#", "parameters", "MACs", "accuracy" if is_accuracy else "R²"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("rule", max_width=len("smallest") if is_narrow else None)
+    table.add_column("layers", overflow="fold")
+
+    def add(number: str, candidate: Candidate, rules: list[str], style: str) -> None:
+        architecture = candidate.architecture
+        table.add_row(
+            number,
+            f"{candidate.parameters:,}",
+            f"{candidate.macs:,}",
+            _score(candidate, is_accuracy),
+            ", ".join(rules),
+            architecture.replace(", skip", ",\nskip") if is_narrow else architecture,
+            style=style,
+        )
+
+    for index, candidate in enumerate(result.front):
+        rules = [rule for rule in RULES if result.pick(rule) is candidate]
+        rules += ["linear"] * is_same(candidate, result.linear)
+        is_picked = candidate is picked
+        add(f"→ {index}" if is_picked else f"{index}", candidate, rules, "bold" * is_picked)
+    if not any(is_same(candidate, result.linear) for candidate in result.front):
+        table.add_section()
+        add("", result.linear, ["linear"], "dim")
+    console.print()
+    console.print(table)
+    console.print()
+    console.print(_verdict(result, pick, is_accuracy))
+    console.print()
+
+
+def _score(candidate: Candidate, is_accuracy: bool, error: bool = True) -> str:
+    score, deviation = candidate.score, candidate.standard_error
+    if is_accuracy:
+        return f"{100 * score:.1f} %" + f" ± {100 * deviation:.1f}" * error
+    return f"{score:.4f}" + f" ± {deviation:.4f}" * error
+
+
+def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
+    """The picked network in a sentence, and which columns it reads."""
+    picked, linear = result.pick(pick), result.linear
+    measure = "accuracy" if is_accuracy else "R²"
+    compared = (
+        "; it is the linear model"
+        if is_same(picked, linear)
+        else f" (linear model: {linear.parameters:,} parameters, "
+        f"{_score(linear, is_accuracy, error=False)})"
+    )
+    return Text.assemble(
+        (f"{pick}: {picked.architecture}", "bold"),
+        f"; {picked.parameters:,} parameters, {measure} {_score(picked, is_accuracy)} "
+        f"on {judged_by(result.settings)}{compared}.{_columns_read(result, picked)}",
+    )
+
+
+def _columns_read(result: SearchResult, candidate: Candidate) -> str:
+    inputs = result.preprocessing.inputs
+    read = dict.fromkeys(column.name for column in inputs.columns_read(candidate.network.reads))
+    others = [name for name in inputs.names if name not in read]
+    if not others:
+        return ""
+    text = f" It reads {len(read):,} of {len(inputs.names):,} columns"
+    if len(others) <= FEW_COLUMNS:
+        return f"{text}, not {quoted(others)}."
+    return f"{text}: {quoted([*read])}." if len(read) <= FEW_COLUMNS else f"{text}."
+
+
+def print_files(console: Console, folder: Path, lacking: str | None) -> None:
+    """What is in the folder of a search, ``lacking`` why it has no model.onnx, and what is next."""
+    console.print(f"In {folder}:")
+    console.print(_pairs({k: v for k, v in FILES.items() if not lacking or k != "model.onnx"}))
+    if lacking:
+        console.print(lacking)
+    run = shlex.quote(str(folder))
+    console.print("\nNext:")
+    console.print(f"  sparcs show {run}\n  sparcs predict {run} DATA -o predictions.csv")
+
+
+def print_facts(console: Console, settings: dict[str, Any]) -> None:
+    """What a front was found with."""
+    facts = {
+        "searched": f"up to {' → '.join(map(str, settings['widths']))}, seed {settings['seed']}",
+        "judged": f"on {judged_by(settings)}",
+        "took": f"{settings['seconds']:.0f} s on {settings['device']}",
+        "version": f"torchsparcs {settings.get('version', 'unknown')}",
+    }
+    console.print(_pairs(facts))
+
+
+def print_experiments(console: Console, experiments: "Mapping[str, Experiment]") -> None:
+    """What each shows, which figures it is and what it costs."""
+    for name, experiment in experiments.items():
+        console.print(Text(name, "bold"))
+        console.print(
+            _pairs(
+                {
+                    "shows": experiment.shows,
+                    "is": experiment.figures,
+                    "full": experiment.cost,
+                    "--quick": experiment.quick_cost,
+                }
+            )
+        )
+
+
+def print_experiment_files(console: Console, folder: Path) -> None:
+    console.print(f"In {folder}:")
+    console.print(
+        _pairs(
+            {
+                "report.html": "the page to look at",
+                "README.md": "the same in Markdown",
+                "*.png, *.svg": "its figures",
+                "results.json": "every number",
+            }
+        )
+    )
+
+
+def print_claims(console: Console, claims: "Sequence[Claim]") -> None:
+    """What was to be seen, what was seen, and whether that is the same."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name in ("to be seen", "seen", ""):
+        table.add_column(name, overflow="fold")
+    for claim in claims:
+        table.add_row(claim.says, claim.found, "yes" if claim.held else Text("no", "bold red"))
+    console.print()
+    console.print(table)
+    console.print()
+
+
+def _pairs(facts: dict[str, str]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, fact in facts.items():
+        grid.add_row(f"  {name}", fact)
+    return grid

@@ -1,0 +1,198 @@
+"""A search as the command line asks for it, written down before it begins so that it can go on."""
+
+import contextlib
+import dataclasses
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from torchsparcs.command.console import print_files, print_front, say, summary
+from torchsparcs.command.options import check_out
+from torchsparcs.export.onnx import to_onnx
+from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.files.limits import read_json
+from torchsparcs.files.records import Record
+from torchsparcs.parallel.executors import Engine, engine_of
+from torchsparcs.parallel.journal import ASKED, alone_in
+from torchsparcs.searching.folder import free_folder
+from torchsparcs.searching.result import SearchResult
+from torchsparcs.searching.search import SearchConfig, search
+from torchsparcs.tables.datasets import BUILT_IN, load_dataset, table_name
+from torchsparcs.tables.streams import FILES, RowStream
+from torchsparcs.tables.target import Target
+from torchsparcs.training.ranks import Ranks
+from torchsparcs.version import __version__
+
+LARGE = 2**28  # bytes of a file that is not read whole
+PACKED = 8  # times that text is smaller once it is compressed
+PARTS, JOB = "parts", "job.json"  # what is done so far, and what is to be done
+
+
+@dataclass(frozen=True)
+class Job(Record):
+    """The options of ``sparcs search`` that decide its outcome."""
+
+    data: str
+    target: str | tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    task: str = "auto"
+    max_parameters: int | None = None
+    pick: str = "smallest"
+    validation: str | int | float = "auto"
+    widths: tuple[int, ...] | None = None
+    penalty_weights: tuple[float, ...] | None = None
+    steps: int | None = None
+    seed: int = 0
+    device: str = "auto"
+
+    @classmethod
+    def begun_in(cls, folder: Path) -> "Job":
+        """The one that was interrupted in ``folder``; a ValueError where there is none."""
+        path = folder / PARTS / JOB
+        if not path.is_file():
+            raise ValueError(f"Expected a search to go on with. {folder} has none.")
+        try:
+            return cls.from_json(read_json(path))
+        except ValueError as error:
+            raise ValueError(f"Expected a search to go on with. {path} is damaged.") from error
+
+    def run(
+        self,
+        folder: Path,
+        console: Console,
+        *,
+        resume: bool,
+        engine: str = "local",
+        address: str | None = None,
+        progress: bool = False,
+    ) -> None:
+        """Search, and write everything into ``folder``; by several processes, the first writes."""
+        ranks, parts = Ranks.current(), folder / PARTS
+        X, y = self._rows(console)
+        with contextlib.ExitStack() as stack:
+            ranks.first(lambda: stack.enter_context(_kept_or_cleared(folder, resume)))
+            if not resume:
+                ranks.first(lambda: self._begin(parts))
+            result = self._searched(X, y, parts, engine_of(engine, address), progress)
+            if ranks.is_first:
+                self._write(result, folder, console)
+                (parts / JOB).unlink()  # from here on it is finished
+                shutil.rmtree(parts)
+
+    def _begin(self, parts: Path) -> None:
+        for old in parts.iterdir():
+            if old.suffix in (".json", ".safetensors", ".checkpoint", ".partial"):
+                old.unlink()
+        is_file = self.data not in BUILT_IN
+        there = dataclasses.replace(self, data=str(Path(self.data).absolute())) if is_file else self
+        text = json.dumps(there.to_json(), indent=1) + "\n"
+        write_atomically(parts / JOB, lambda file: file.write(text.encode()))
+
+    def _rows(self, console: Console) -> tuple[Any, Any]:
+        """What :func:`search` takes: a table, or of a large file a stream."""
+        target = list(self.target) if isinstance(self.target, tuple) else self.target
+        path = Path(self.data)
+        if path.is_file() and _is_large(path) and path.name.lower().endswith((*FILES,)):
+            console.print(f"{self.data}: too large to be read whole, {path.stat().st_size:,} bytes")
+            return RowStream.of(path, target, drop=self.drop), None
+        dataset = load_dataset(self.data, target, drop=self.drop)
+        rows, columns = dataset.X.shape
+        console.print(summary(self.data, rows, columns, Target.fit(dataset.y, self.task)))
+        return dataset.X, dataset.y
+
+    def _searched(
+        self, X: Any, y: Any, parts: Path, engine: Engine, progress: bool
+    ) -> SearchResult:
+        steps = self.steps
+        result = search(
+            X,
+            y,
+            widths=self.widths,
+            task=self.task,
+            validation=self.validation,
+            penalty_weights=self.penalty_weights or "auto",
+            max_parameters=self.max_parameters,
+            config=None if steps is None else SearchConfig(steps=steps, longest=steps),
+            seed=self.seed,
+            device=self.device,
+            engine=engine,
+            checkpoint=parts,
+            resume="auto",
+            progress=progress,
+        )
+        names = result.preprocessing.target.names
+        asked = {
+            "data": self.data,
+            "target": names[0] if len(names) == 1 else list(names),
+            "dropped": list(self.drop),
+            "pick": self.pick,
+            "version": __version__,
+        }
+        return dataclasses.replace(result, settings={**result.settings, **asked})
+
+    def _write(self, result: SearchResult, folder: Path, console: Console) -> None:
+        for litter in folder.rglob(".*.partial"):  # of a process that was killed
+            litter.unlink()
+        result.save(folder, force=True)
+        lacking = _onnx_or_reason(result, self.pick, folder / "model.onnx")
+        result.report(folder / "report.html", force=True)
+        print_front(console, result, self.pick)
+        print_files(console, folder, lacking)
+
+
+def folder_for(data: str, out: Path | None, force: bool) -> Path:
+    """``out``, or a free one named after the data; a ValueError unless it may be written to."""
+    name = table_name(data)
+    if out is None and is_unfinished(usual := free_folder(name, force=True)) and not force:
+        say(f"{usual} has an unfinished search: sparcs search --resume {usual} goes on with it.")
+    folder = free_folder(name, force=force) if out is None else out
+    check_out(folder, force)
+    return folder
+
+
+def _is_large(path: Path) -> bool:
+    return path.stat().st_size > LARGE / (PACKED if path.suffix == ".gz" else 1)
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a search was begun in ``folder`` and not finished."""
+    return (folder / PARTS / JOB).is_file()
+
+
+def is_finished(folder: Path) -> bool:
+    return (folder / "settings.json").is_file() and not is_unfinished(folder)
+
+
+@contextlib.contextmanager
+def _kept_or_cleared(folder: Path, resume: bool) -> Iterator[None]:
+    """Nobody else works there; what is done stays whatever happens, and nothing but that."""
+    parts = folder / PARTS
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    with alone_in(parts):
+        try:
+            yield
+        except BaseException as error:
+            if resume or (parts / f"{ASKED}.safetensors").exists():
+                if isinstance(error, KeyboardInterrupt):
+                    say(f"What is done is kept: sparcs search --resume {folder} goes on from here.")
+            else:
+                shutil.rmtree(parts, ignore_errors=True)
+                with contextlib.suppress(OSError):  # others have come
+                    for path in made:
+                        path.rmdir()
+            raise
+
+
+def _onnx_or_reason(result: SearchResult, pick: str, path: Path) -> str | None:
+    """Write the picked network, or say why not; the search was worth it either way."""
+    path.unlink(missing_ok=True)  # of an earlier search
+    try:
+        to_onnx(result.deployed(pick), path)
+    except (ImportError, RuntimeError) as error:
+        return f"{path.name} was not written: {error}"
+    return None

@@ -1,0 +1,1 @@
+"""What goes: neurons, channels, blocks and layers, with least-squares refits; ``extract``."""

@@ -1,0 +1,201 @@
+"""From a spectral network, alone or inside any module, to the ordinary network it has become."""
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.compact.chain import CompactChain
+from torchsparcs.compact.direct import direct_space, fold_constants, keep_neurons, simplified
+from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.cutting.chain_refinement import refine_chain
+from torchsparcs.cutting.model_refinement import refine_model
+from torchsparcs.cutting.refinement import RefineConfig, refine
+from torchsparcs.spectral.chain import SpectralChain
+from torchsparcs.spectral.network import SpectralModule, SpectralNetwork, spectral_modules
+from torchsparcs.spectral.population import Population
+from torchsparcs.training.data import Data, Pair, batches_of
+from torchsparcs.training.tasks import LossFunction, check_data, evaluation_mode
+
+Given = tuple[Data, Data, str | LossFunction, RefineConfig | None]
+
+
+def extract(
+    module: nn.Module,
+    *,
+    keep: Sequence[Tensor] | None = None,
+    data: Data | None = None,
+    validation: Data | None = None,
+    task: str | LossFunction | None = None,
+    config: RefineConfig | None = None,
+    progress: bool = True,
+) -> Any:
+    """A copy of ``module`` in which every spectral network has become an ordinary one.
+
+    That is a ``CompactNetwork``, and a ``CompactChain`` where the transfers were convolutions.
+    Without data the copy computes exactly the same. The blocks of direct space are formed first;
+    then neurons without input (their constant folded into later biases), neurons without output,
+    empty layers and all-zero blocks go, and neurons move to the lowest layer that their sources
+    allow. Every skip connection that is left has weights of its own now, so a network of which
+    little was silent can have more parameters than the spectral one.
+
+    >>> extract(SpectralNetwork([64, 200, 10]))  # nothing is recruited yet: a perceptron
+    CompactNetwork(64 → 10: 650 parameters, 640 multiply-adds; cut from 64 → 200 → 10: ...)
+
+    With data it goes on to cut what the validation loss does not miss: neurons, layers and skip
+    connections, each refitted by least squares and fine-tuned. A model that ends in one spectral
+    network, its head, has that cut on the features it receives, and the rest stays as it is. Where
+    there are several, or something comes after one, they are cut together and the whole model is
+    fine-tuned; a chain of convolutions then loses channels, and keeps its layers. The validation
+    data have then been used for choosing; keep other data for the final score.
+
+    Args:
+        keep: which neurons of each hidden layer stay, (N_k,) bool each, as a pruning curve's
+            ``masks`` gives them; the others are cut out in direct space. ``module`` must then be a
+            ``SpectralNetwork``.
+        data: training data, as for :func:`train`.
+        validation: decides how far the cutting may go.
+        task: what the network was trained for, as in ``TrainConfig``.
+        config: how much loss may be given up for size.
+        progress: say on the terminal what is being cut, while data are given.
+    """
+    networks = spectral_modules(module)
+    if any(isinstance(network, Population) for network in networks):
+        raise ValueError("Expected spectral networks. Got a Population; extract its members.")
+    if keep is not None and not isinstance(module, SpectralNetwork):
+        raise ValueError(
+            f"Expected a SpectralNetwork itself where keep is given. Got a {type(module).__name__}."
+        )
+    given = [
+        name
+        for name, value in (("data", data), ("validation", validation), ("task", task))
+        if value is not None
+    ]
+    if 0 < len(given) < 3 or (config is not None and not given):
+        raise ValueError(
+            "Expected data, validation and task all together, or none of them and no config. "
+            f"Got only {', '.join(given) or 'config'}."
+        )
+    if config is not None and not isinstance(config, RefineConfig):
+        raise ValueError(f"Expected a RefineConfig. Got {type(config).__name__}.")
+    compact: dict[int, nn.Module] = {id(one): _exact(one, keep) for one in networks}
+    if data is None or validation is None or task is None:
+        return _replaced(module, compact)
+    if not any(p.requires_grad for network in networks for p in network.parameters()):
+        raise ValueError(
+            "Expected a spectral network that is not frozen, where data are given. All are: "
+            "requires_grad_() frees them."
+        )
+    check_data(module, data, task)
+    check_data(module, validation, task, name="validation data")
+    here, there = (_features(module, networks, part) for part in (data, validation))
+    if here is not None and there is not None:
+        (head,) = networks
+        exact, given_all = compact[id(head)], (here, there, task, config)
+        compact[id(head)] = _refined(head, exact, given_all, progress=progress)
+        return _compared(_replaced(module, compact), module)
+    model = refine_model(
+        _replaced(module, compact), data, validation, task, config, progress=progress
+    )
+    return _compared(model, module)
+
+
+def _compared(result: nn.Module, module: nn.Module) -> nn.Module:
+    """``result``, with a warning where it is no smaller than what it was made of."""
+    now, before = (sum(p.numel() for p in one.parameters()) for one in (result, module))
+    if now >= before:
+        warnings.warn(
+            f"The result has {now:,} parameters where the spectral model had {before:,}: the "
+            "validation loss allowed no more cuts. Allow a larger tolerance, or more epochs of "
+            "fine-tuning in smaller batches, in RefineConfig.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return result
+
+
+def _replaced(module: nn.Module, compact: dict[int, nn.Module]) -> nn.Module:
+    """A copy of ``module`` with others for the networks whose ids are given."""
+    if id(module) in compact:
+        return compact[id(module)]
+    # a deep copy that finds the networks already copied copies all the rest
+    return copy.deepcopy(module, dict(compact))
+
+
+def _exact(network: SpectralModule, keep: Sequence[Tensor] | None) -> CompactNetwork | CompactChain:
+    is_free = any(p.requires_grad for p in network.parameters())
+    if isinstance(network, SpectralChain):
+        compact = CompactChain.of(network)
+        return compact.train(network.training).requires_grad_(is_free)
+    assert isinstance(network, SpectralNetwork)
+    direct = direct_space(network)
+    if keep is not None:
+        expected = [(width,) for width in network.widths[1:-1]]
+        masks = [torch.as_tensor(mask, device=direct.weights.device) for mask in keep]
+        if [tuple(mask.shape) for mask in masks] != expected or any(
+            mask.dtype != torch.bool for mask in masks
+        ):
+            raise ValueError(
+                f"Expected boolean masks of {[*network.widths[1:-1]]}, one for each hidden layer. "
+                f"Got {[(tuple(mask.shape), str(mask.dtype)) for mask in masks]}."
+            )
+        # constants first: what a dead neuron sends on is not lost with it
+        direct = fold_constants(direct)
+        if masks:
+            direct = keep_neurons(direct, torch.cat(masks))
+    dense = CompactNetwork.from_direct(
+        simplified(direct), maximal=network.size, dtype=network.output_eigenvalues.dtype
+    )
+    return dense.train(network.training).requires_grad_(is_free)
+
+
+def _refined(
+    head: SpectralModule, exact: nn.Module, given: Given, *, progress: bool
+) -> CompactNetwork | CompactChain:
+    """What ``head`` is exactly, cut as far as data, validation, task and config allow."""
+    refined: CompactNetwork | CompactChain
+    if isinstance(head, SpectralChain):
+        assert isinstance(exact, CompactChain)
+        refined = refine_chain(exact, *given, normalise=head.normalise, progress=progress)
+    else:
+        assert isinstance(exact, CompactNetwork)
+        refined = refine(exact, *given, progress=progress)
+    return refined.train(head.training)
+
+
+def _features(module: nn.Module, networks: list[SpectralModule], data: Data) -> Data | None:
+    """``data`` as they arrive at the head of ``module``, one network whose output is its own.
+
+    None where there is no such head.
+    """
+    if len(networks) > 1:
+        return None
+    (head,) = networks
+    if module is head:
+        return data
+    seen: list[tuple[Tensor, Tensor]] = []
+    hook = head.register_forward_hook(
+        # copies, since what comes after may write into them
+        lambda _, inputs, named, output: seen.append(
+            ((*inputs, *named.values())[0].clone(), output.clone())
+        ),
+        with_kwargs=True,
+    )
+    pairs: list[Pair] = []
+    try:
+        with evaluation_mode(module):
+            for x, y in batches_of(data, 1024, like=head.output_eigenvalues):
+                seen.clear()
+                output = module(x)
+                if len(seen) != 1 or not torch.equal(seen[0][1].flatten(), output.flatten()):
+                    return None
+                pairs.append((seen[0][0], y))
+    finally:
+        hook.remove()
+    if not pairs:
+        raise ValueError("Expected data with at least one batch. Got none.")
+    inputs, targets = zip(*pairs, strict=True)
+    return torch.cat(inputs), torch.cat(targets)

@@ -1,0 +1,180 @@
+"""Channels and layers of a compact chain taken away with data.
+
+A layer goes where the next can be had from what the layer itself reads, by least squares.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.compact.chain import CompactChain
+from torchsparcs.compact.stages import Stage, merged_stage, trimmed_stage
+from torchsparcs.cutting.channels import DAMPING, ChannelCutting, measured, some_places
+from torchsparcs.cutting.refinement import constant_loss
+from torchsparcs.spectral.linear_maps import channel_weights, composed, merged, patches
+from torchsparcs.training.data import Pair
+from torchsparcs.training.tasks import LossFunction, evaluate
+
+AT_ONCE = 64  # rows
+TRIFLE = 0.02  # of the loss, or of so much of the loss of a constant answer
+
+
+def cuts_to(
+    network: CompactChain, data: Pair, task: str | LossFunction, parameters: int
+) -> list[CompactChain]:
+    """``network`` with at most so many parameters, where its layers need one channel each.
+
+    Its cheapest channels go. Linear layers are merged where that is smaller. Other layers go as
+    long as the loss on ``data``, some rows it was trained on, is lower with one layer less and as
+    many parameters. That is the first. Where one more layer could go, there are others without it:
+    fine-tuning will tell. A network that is no better than a constant answer is not worth that, and
+    to compare with one says nothing. Where channels alone do not make it small enough, another has
+    a smaller kernel.
+    """
+    network = merged_and_trimmed(network, data, task)
+    constant = constant_loss(network, data, task)
+    best = with_fewer_channels(network, data, task, parameters)
+    best_loss = evaluate(best, data, task).loss
+    while True:
+        found = []
+        for shorter in with_a_layer_less(network, data, task):
+            cut = with_fewer_channels(shorter, data, task, parameters)
+            cut_loss = evaluate(cut, data, task).loss
+            if cut_loss < constant:
+                found.append((cut.parameter_count, cut_loss, cut, shorter))
+        better = [one for one in found if one[1] <= best_loss < constant]
+        if not better:
+            break
+        _, best_loss, best, network = min(better, key=lambda one: one[0])
+    others = [cut for _, _, cut, _ in found]
+    if best.parameter_count > parameters:
+        others += with_a_smaller_kernel(best, data, task)
+    return [best, *others]
+
+
+def as_good_as(loss: float, constant: float) -> float:
+    """The loss up to which nobody would notice, with that of a constant answer in mind."""
+    return loss + TRIFLE * max(loss, TRIFLE * constant)
+
+
+def in_batches(data: Pair) -> list[Pair]:
+    """So many rows at a time as are looked at together."""
+    return [*zip(*(part.split(AT_ONCE) for part in data), strict=True)]
+
+
+def with_fewer_channels(
+    network: CompactChain, data: Pair, task: str | LossFunction, parameters: int
+) -> CompactChain:
+    """With at most so many parameters: its cheapest channels gone, for what each one takes."""
+    cutting = ChannelCutting(network, in_batches(data), task)
+    while cutting.parameters > parameters and cutting.rate < torch.inf:
+        cutting.step()
+    return cutting.result()
+
+
+def merged_and_trimmed(network: CompactChain, data: Pair, task: str | LossFunction) -> CompactChain:
+    """Fewer layers and smaller kernels where that is smaller and changes the loss next to nothing.
+
+    A layer of linear channels alone makes one convolution with the next; a kernel can do without
+    its outermost positions where they hardly weigh anything.
+    """
+    now = evaluate(network, data, task).loss
+    limit = as_good_as(now, constant_loss(network, data, task))
+    while True:
+        smaller = (network.with_stages(stages) for stages in _shortened(network.stages()))
+        found = next((one for one in smaller if evaluate(one, data, task).loss <= limit), None)
+        if found is None:
+            return network
+        network = found
+
+
+def with_a_smaller_kernel(
+    network: CompactChain, data: Pair, task: str | LossFunction
+) -> list[CompactChain]:
+    """Without the outermost positions of the kernel that is cheapest to trim; none if none can."""
+    stages = network.stages()
+    smaller = [
+        network.with_stages([*stages[:k], inner, *stages[k + 1 :]])
+        for k, stage in enumerate(stages)
+        if (inner := trimmed_stage(stage)) is not None
+    ]
+    return sorted(smaller, key=lambda one: evaluate(one, data, task).loss)[:1]
+
+
+def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:
+    """Every way to have two stages as one with no more parameters, and every smaller kernel."""
+    for k in range(len(stages) - 1):
+        one = merged_stage(stages[k], stages[k + 1])
+        if one is not None and one.parameters <= stages[k].parameters + stages[k + 1].parameters:
+            yield [*stages[:k], one, *stages[k + 2 :]]
+    for k, stage in enumerate(stages):
+        inner = trimmed_stage(stage)
+        if inner is not None:
+            yield [*stages[:k], inner, *stages[k + 1 :]]
+
+
+def with_a_layer_less(
+    network: CompactChain, data: Pair, task: str | LossFunction
+) -> list[CompactChain]:
+    """Without the layer that is cheapest to do without; none where none can go.
+
+    What came after it hears what it heard, through a map of its own kind: fitted by least squares,
+    the error of each output weighted as its importance says. One such network has the kernel that
+    came after, another one that sees as far as both did, where that takes no more parameters.
+    """
+    stages, readers = network.stages(), measured(network, in_batches(data), task)
+    shorter = []
+    for kind in (_narrow, _wide):
+        found: list[tuple[float, int, Stage]] = []
+        for k in range(len(stages) - 1):
+            like = kind(stages[k], stages[k + 1])
+            if like is not None:
+                price, direct = _direct(network, k, like, readers[k + 1].importance, data)
+                found.append((float(price), k, direct))
+        if found:
+            _, k, direct = min(found, key=lambda one: one[0])
+            shorter.append(network.with_stages([*stages[:k], direct, *stages[k + 2 :]]))
+    return shorter
+
+
+def _narrow(here: Stage, there: Stage) -> nn.Module | None:
+    """A map with the kernel of the second; None where there is none."""
+    return composed(here.like, there.like)
+
+
+def _wide(here: Stage, there: Stage) -> nn.Module | None:
+    """A map that sees as far as both, where that takes no more parameters than they have."""
+    like = merged(here.like, there.like)
+    if like is None:
+        return None
+    positions = channel_weights(like)[0, 0].numel()
+    outputs, inputs = len(there.weight), here.weight.shape[1]
+    is_cheaper = outputs * (inputs * positions + 1) <= here.parameters + there.parameters
+    return like if is_cheaper else None
+
+
+@torch.no_grad()
+def _direct(
+    network: CompactChain, k: int, like: nn.Module, importance: Tensor, data: Pair
+) -> tuple[Tensor, Stage]:
+    """The best stage from what layer k reads to what layer k + 1 gives, and what it costs."""
+    generator = torch.Generator().manual_seed(0)
+    seen, heard = [], []
+    for inputs, _ in in_batches(data):
+        read, given = network.steps(inputs)
+        rows = patches(like, read[k])
+        values = given[k + 1].movedim(network.axes[k + 1], -1).flatten(0, -2)
+        some = some_places(len(rows), len(inputs) / len(data[0]), generator).to(rows.device)
+        seen.append(rows[some].double())
+        heard.append(values[some].double())
+    patch, target = torch.cat(seen), torch.cat(heard)
+    columns = torch.cat([patch.flatten(1), patch.new_ones(len(patch), 1)], dim=1)
+    moments = columns.T @ columns / len(columns)
+    ridge = DAMPING**2 * moments.diagonal().mean()
+    eye = torch.eye(len(moments), dtype=moments.dtype, device=moments.device)
+    fit = torch.linalg.solve(moments + ridge * eye, columns.T @ target / len(columns))
+    error = (target - columns @ fit).square().mean(dim=0)
+    kernel = channel_weights(like).shape[2:]
+    weight = fit[:-1].T.reshape(target.shape[1], patch.shape[1], *kernel)
+    return (importance * error).sum(), Stage(like, weight, fit[-1], network.active[k + 1])

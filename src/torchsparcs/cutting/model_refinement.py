@@ -1,0 +1,280 @@
+"""Networks inside a model cut together, what is cheapest to the loss first, and fine-tuned with it.
+
+The price of a neuron is what its removal costs at the output of its network: an error e there costs
+Σ_o F_o E[e_o²], up to a common factor. F_o is the squared gradient of the loss at output o, summed
+over the places of a row (the Fisher information). The price of a channel of a chain comes from the
+same gradients. So prices of different networks compare.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.compact.chain import CompactChain
+from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.cutting.channels import ChannelCutting
+from torchsparcs.cutting.neurons import Cutting
+from torchsparcs.cutting.refinement import RefineConfig, constant_loss, last_within
+from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.data import Data, Pair, batches_of, is_pair, placed
+from torchsparcs.training.loop import NonFiniteLossError
+from torchsparcs.training.progress import cutting_progress
+from torchsparcs.training.tasks import LossFunction, evaluate, resolve_task, restored_mode
+from torchsparcs.training.train import train
+
+SHRINK = 0.7  # of the parameters of the networks are left on the next rung
+RIDGE = 1e-2  # of each source's mean square; with less, weights get too large to train on
+LOOKED_AT = 2000  # rows, at most, that a cut looks at
+AT_ONCE = 64  # rows
+SEEN = 20_000  # places, about, whose signals are kept
+
+Compact = CompactNetwork | CompactChain
+
+
+class ModelRung(NamedTuple):
+    """A model on the way down, and how it does on the validation data."""
+
+    model: nn.Module
+    loss: float
+    score: float
+
+    @property
+    def parameters(self) -> int:
+        """Of the networks that are cut."""
+        return size_of(self.model)
+
+
+def compact_networks(model: nn.Module) -> dict[str, Compact]:
+    """Those inside ``model`` that are not frozen, by name."""
+    return {
+        name: part
+        for name, part in model.named_modules()
+        if isinstance(part, Compact) and any(p.requires_grad for p in part.parameters())
+    }
+
+
+def size_of(model: nn.Module) -> int:
+    """Parameters of these networks."""
+    return sum(
+        network.parameter_count if isinstance(network, CompactChain) else network.size.parameters
+        for network in compact_networks(model).values()
+    )
+
+
+def model_rungs(
+    model: nn.Module, data: Data, validation: Data, tuning: TrainConfig, rows: int = LOOKED_AT
+) -> Iterator[ModelRung]:
+    """``model``, then one whose compact networks have 0.7 of the parameters, and so on.
+
+    Each is cut from the one before with a look at ``rows``, and the whole of it fine-tuned as
+    ``tuning`` says. Networks that are frozen stay as they are.
+    """
+
+    def judged(one: nn.Module) -> ModelRung:
+        return ModelRung(one, *evaluate(one, validation, tuning.task, batch_size=tuning.batch_size))
+
+    rung = judged(model)
+    yield rung
+    while rung.parameters:
+        some = _some_rows(data, next(model.parameters()), rows, tuning.seed)
+        smaller = cut_model(rung.model, some, tuning.task, int(SHRINK * rung.parameters))
+        if size_of(smaller) >= rung.parameters:
+            return
+        try:
+            train(smaller, data, tuning, progress=False)
+        except NonFiniteLossError:
+            return
+        rung = judged(smaller)
+        yield rung
+
+
+def cut_model(
+    model: nn.Module, rows: Sequence[Pair], task: str | LossFunction, parameters: int
+) -> nn.Module:
+    """A copy whose compact networks have at most so many parameters, or as few as there can be.
+
+    ``rows`` are those to look at, in batches.
+    """
+    networks, seen = compact_networks(model), measured(model, rows, task)
+    cuttings = [one.cutting for one in seen.values()]
+    while sum(cutting.parameters for cutting in cuttings) > parameters:
+        cheapest = min(cuttings, key=lambda one: one.rate)
+        if cheapest.rate == math.inf:
+            break
+        cheapest.step()
+    memo: dict[int, Any] = {
+        id(network): seen[name].left().train(network.training) for name, network in networks.items()
+    }
+    # a deep copy that finds the networks already copied copies all the rest
+    return copy.deepcopy(model, memo)
+
+
+class AtPlaces:
+    """What arrived at a dense network at some places of ``rows`` rows, and what its outputs meant.
+
+    Shape:
+        - inputs (places, N₀), importance (outputs,): F
+    """
+
+    def __init__(self, network: CompactNetwork, rows: int):
+        self.network, self.rows, self.generator = network, rows, torch.Generator().manual_seed(0)
+        self.parts: list[Tensor] = []
+        self.importance = torch.zeros(())
+
+    @property
+    def inputs(self) -> Tensor:
+        return torch.cat(self.parts)
+
+    def add(self, arrived: Tensor, gradient: Tensor, share: float) -> None:
+        """Of a call with so large a share of the rows."""
+        places = arrived.double().reshape(-1, arrived.shape[-1])
+        some = torch.randperm(len(places), generator=self.generator)[: int(SEEN * share) + 1]
+        self.parts.append(places[some.to(places.device)])
+        squares = gradient.double().reshape(-1, gradient.shape[-1]).square()
+        self.importance = self.importance.to(squares) + squares.sum(dim=0) / self.rows
+
+    def count_alike(self) -> None:
+        self.importance = torch.ones_like(self.importance)
+
+    @cached_property
+    def cutting(self) -> Cutting:
+        direct = self.network.to_direct()
+        return Cutting(direct, self.inputs, importance=self.importance, ridge=RIDGE)
+
+    def left(self) -> CompactNetwork:
+        """After the cutting."""
+        maximal, dtype = self.network.maximal, next(self.network.parameters()).dtype
+        return CompactNetwork.from_direct(self.cutting.result(), maximal=maximal, dtype=dtype)
+
+
+class AtRows:
+    """What arrived at a chain, call by call, and the gradients of the loss at what it gave."""
+
+    def __init__(self, network: CompactChain, rows: int):
+        self.network, self.rows, self.parts = network, rows, list[Pair]()
+
+    @property
+    def importance(self) -> Tensor:
+        return torch.stack([gradient.square().sum() for _, gradient in self.parts]) / self.rows
+
+    def add(self, arrived: Tensor, gradient: Tensor, share: float) -> None:
+        self.parts.append((arrived, gradient))
+
+    def count_alike(self) -> None:
+        self.parts = [(arrived, torch.ones_like(gradient)) for arrived, gradient in self.parts]
+
+    @cached_property
+    def cutting(self) -> ChannelCutting:
+        """For each row of the model, where the chain may have seen several."""
+        calls = math.sqrt(sum(len(arrived) for arrived, _ in self.parts) / self.rows)
+        parts = [(arrived, calls * gradient) for arrived, gradient in self.parts]
+        return ChannelCutting(self.network, parts, _linearised)
+
+    def left(self) -> CompactChain:
+        """After the cutting."""
+        return self.cutting.result()
+
+
+def _linearised(output: Tensor, gradient: Tensor) -> Tensor:
+    """A loss that has this gradient, for each row."""
+    return (output * gradient).sum() / len(output)
+
+
+@torch.enable_grad()
+def measured(
+    model: nn.Module, rows: Sequence[Pair], task: str | LossFunction
+) -> dict[str, AtPlaces | AtRows]:
+    """What ``rows``, in batches, tell of each compact network of ``model``."""
+    networks, resolved = compact_networks(model), resolve_task(task)
+    generator, count = torch.Generator().manual_seed(0), sum(len(x) for x, _ in rows)
+    seen = {
+        name: AtRows(network, count)
+        if isinstance(network, CompactChain)
+        else AtPlaces(network, count)
+        for name, network in networks.items()
+    }
+    for x, y in rows:
+        calls = _calls(model, networks, x)
+        total = resolved.felt(calls.output, y, generator) * len(x)
+        outputs = [output for _, _, output in calls.made]
+        gradients = torch.autograd.grad(total, outputs, allow_unused=True)
+        for (name, arrived, output), gradient in zip(calls.made, gradients, strict=True):
+            gradient = torch.zeros_like(output) if gradient is None else gradient
+            seen[name].add(arrived, gradient, len(x) / count)
+    for name, one in seen.items():
+        if not one.parts:
+            raise ValueError(f"Expected a model that uses all its networks. {name!r} is not used.")
+    if not any(one.importance.any() for one in seen.values()):  # the fit is exact
+        for one in seen.values():
+            one.count_alike()
+    return seen
+
+
+class _Calls(NamedTuple):
+    """What a model gave, and the calls of its networks: name, input and output."""
+
+    output: Tensor
+    made: list[tuple[str, Tensor, Tensor]]
+
+
+def _calls(model: nn.Module, networks: dict[str, Compact], x: Tensor) -> _Calls:
+    made: list[tuple[str, Tensor, Tensor]] = []
+
+    def keep(name: str, _: nn.Module, inputs: tuple, named: dict, output: Tensor) -> Tensor:
+        """Copies, since others may write into what a network was given and gave."""
+        made.append((name, (*inputs, *named.values())[0].detach().clone(), output))
+        return output.clone()
+
+    hooks = [
+        part.register_forward_hook(partial(keep, name), with_kwargs=True)
+        for name, part in networks.items()
+    ]
+    try:
+        with restored_mode(model):
+            model.eval()
+            return _Calls(model(x), made)
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _some_rows(data: Data, like: Tensor, count: int, seed: int) -> list[Pair]:
+    """So many rows in small batches: drawn at random from memory, or the first of a loader."""
+    if is_pair(data):
+        x, y = (torch.as_tensor(part) for part in data)
+        some = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:count]
+        data = x[some.to(x.device)], y[some.to(y.device)]
+    found: list[Pair] = []
+    for x, y in batches_of(data, AT_ONCE, like=like):
+        found.append((x[:count], y[:count]))
+        count -= len(x)
+        if count <= 0:
+            break
+    if not found:
+        raise ValueError("Expected data with at least one batch. Got none.")
+    return found
+
+
+def refine_model(
+    model: nn.Module,
+    data: Data,
+    validation: Data,
+    task: str | LossFunction,
+    config: RefineConfig | None = None,
+    *,
+    progress: bool = True,
+) -> nn.Module:
+    """The last model on the way down whose validation loss is within the tolerance."""
+    config = config or RefineConfig()
+    tuning = config.tuning(task, schedule="warm_cosine")
+    like = next(model.parameters())
+    here, there = (placed(part, like) if is_pair(part) else part for part in (data, validation))
+    allowance = config.tolerance * constant_loss(model, there, task)
+    with cutting_progress(progress) as show:
+        found = model_rungs(model, here, there, tuning, min(config.rows, LOOKED_AT))
+        return last_within(found, allowance, show).model

@@ -1,0 +1,269 @@
+"""Making a network smaller with data at hand: cut, refit by least squares, fine-tune, judge.
+
+Every cut is judged by the validation loss. A cut neuron or block is not simply missing
+afterwards: each layer that heard it is refitted to its old input signal from the sources it has
+left, in closed form, so duplicates and linear combinations cost nothing to remove.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.compact.direct import (
+    DirectSpace,
+    activities,
+    connected_blocks,
+    layer_slices,
+    parameter_count,
+    reoriented,
+    simplified,
+)
+from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.cutting.neurons import damped, eliminated, from_biased, is_refittable, with_bias
+from torchsparcs.training.config import TrainConfig, check_amounts, check_counts
+from torchsparcs.training.data import Data, is_pair, placed
+from torchsparcs.training.loop import NonFiniteLossError
+from torchsparcs.training.progress import cutting_progress
+from torchsparcs.training.tasks import LossFunction, check_data, evaluate, predict, resolve_task
+from torchsparcs.training.train import train
+
+PASSED_OVER = 2  # rungs with too high a loss before it is given up
+SHARE_PER_ROUND = 0.1  # of the neurons, cut before the Gram matrix is formed anew
+
+
+@dataclass(frozen=True)
+class RefineConfig:
+    """How far a network may be cut.
+
+    Attributes:
+        tolerance: what may be given up, as a share of the loss of one answer for all rows, the mean
+            of the network's outputs.
+        slack: a cut block of a dense network that is cut by itself may cost that many times the
+            tolerance before it is fine-tuned.
+        rows: training rows used for least squares; at most 2,000 for convolutions and for several
+            networks at once.
+        epochs, lr, batch_size: of each fine-tuning.
+    """
+
+    tolerance: float = 1e-3
+    slack: float = 10.0
+    rows: int = 20_000
+    epochs: int = 10
+    lr: float = 2e-3
+    batch_size: int = 1024
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_counts(self, "rows", "epochs", "batch_size")
+        check_amounts(self, "tolerance", "slack", "lr")
+
+    def tuning(self, task: str | LossFunction, **options: Any) -> TrainConfig:
+        """How a network is fine-tuned."""
+        return TrainConfig(
+            task=task,
+            epochs=self.epochs,
+            lr=self.lr,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            **options,
+        )
+
+
+def refine(
+    network: CompactNetwork,
+    data: Data,
+    validation: Data,
+    task: str | LossFunction,
+    config: RefineConfig | None = None,
+    *,
+    progress: bool = True,
+) -> CompactNetwork:
+    """A smaller network whose validation loss is within the tolerance of ``network``'s.
+
+    Neurons go first, then whole blocks between layers (where a layer loses its hidden sources,
+    its neurons move up and the network becomes shallower; a skip connection that ReLU, GELU or
+    SiLU neurons can carry by changing their sign is moved into them), and after a fine-tuning of
+    what is left both once more.
+    """
+    with cutting_progress(progress) as show:
+        refining = _Refining(network, data, validation, task, config or RefineConfig(), show)
+        direct = refining.fewer_neurons(simplified(network.to_direct()))
+        direct = refining.fewer_blocks(direct)
+        direct = refining.fine_tuned(direct)
+        direct = refining.fewer_neurons(direct)
+        direct = refining.fewer_blocks(direct)
+        return refining.compact(direct)
+
+
+class _Refining:
+    """One refinement: the data, and how much loss is allowed."""
+
+    def __init__(
+        self,
+        network: CompactNetwork,
+        data: Data,
+        validation: Data,
+        task: str | LossFunction,
+        config: RefineConfig,
+        show: Callable[[str], None],
+    ):
+        check_data(network, data, task)
+        check_data(network, validation, task, name="validation data")
+        weight = next(network.parameters())
+        # what is in memory is brought into place once, not at every look
+        self.data = placed(data, weight) if is_pair(data) else data
+        self.validation = placed(validation, weight) if is_pair(validation) else validation
+        self.network, self.task, self.config, self.show = network, task, config, show
+        self.inputs = _some_inputs(data, config).to(weight.device, torch.float64)
+        self.allowance = config.tolerance * constant_loss(network, validation, task)
+        self.best = evaluate(network, validation, task).loss
+
+    @property
+    def limit(self) -> float:
+        return self.best + self.allowance
+
+    def compact(self, direct: DirectSpace) -> CompactNetwork:
+        parameter = next(self.network.parameters())
+        return CompactNetwork.from_direct(
+            direct, maximal=self.network.maximal, dtype=parameter.dtype
+        )
+
+    def loss(self, direct: DirectSpace) -> float:
+        return evaluate(self.compact(direct), self.validation, self.task).loss
+
+    def fine_tuned(self, direct: DirectSpace) -> DirectSpace:
+        """After a few epochs of gradient descent, or as it was where that did not help."""
+        compact, config = self.compact(direct), self.config
+        training = config.tuning(self.task)
+        try:
+            train(compact, self.data, training, progress=False)
+        except NonFiniteLossError:
+            return direct
+        tuned = compact.to_direct()
+        loss = self.loss(tuned)
+        if not loss <= self.loss(direct):
+            return direct
+        self.best = min(self.best, loss)
+        return tuned
+
+    def fewer_neurons(self, direct: DirectSpace) -> DirectSpace:
+        """Backward elimination: the cheapest neurons first, as long as the loss allows it."""
+        share = SHARE_PER_ROUND
+        while direct.hidden:
+            self.show(f"{direct.hidden} neurons left, loss allowed {self.limit:.4g}")
+            count = max(1, int(share * direct.hidden))
+            candidate = simplified(eliminated(direct, self.inputs, count))
+            if self.loss(candidate) <= self.limit:
+                direct = candidate
+            elif count == 1:
+                break
+            else:
+                share /= 2
+        return direct
+
+    def fewer_blocks(self, direct: DirectSpace) -> DirectSpace:
+        """Cut blocks one after the other, from the output back, where the loss allows it."""
+        tried: set[tuple[int, int, int]] = set()
+        while True:
+            depth = len(layer_slices(direct)[0])
+            blocks = sorted(connected_blocks(direct), reverse=True)
+            todo = [pair for pair in blocks if (*pair, depth) not in tried]
+            todo = [pair for pair in todo if sum(t == pair[0] for t, _ in blocks) > 1]
+            if not todo:
+                return direct
+            tried.add((*todo[0], depth))
+            self.show(f"{len(blocks)} blocks left, trying layer {todo[0][1]} to {todo[0][0]}")
+            direct = self._without_block(direct, *todo[0])
+
+    def _without_block(self, direct: DirectSpace, target: int, source: int) -> DirectSpace:
+        turned = reoriented(direct, self.inputs, target, source)
+        for origin in (direct,) if turned is direct else (direct, turned):
+            candidate = cut_block(origin, self.inputs, target, source)
+            if parameter_count(simplified(candidate)) >= parameter_count(direct):
+                continue
+            loss = self.loss(candidate)
+            if self.limit < loss <= self.limit + self.config.slack * self.allowance:
+                candidate = self.fine_tuned(candidate)
+                loss = self.loss(candidate)
+            if loss <= self.limit:
+                return simplified(candidate)
+        return direct
+
+
+def cut_block(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> DirectSpace:
+    """Without the block (target, source), its signal refitted into the target's other sources."""
+    rows, columns = layer_slices(direct)
+    mine, cut = rows[target - 1], columns[source]
+    sources, _ = activities(direct, inputs)
+    weights = with_bias(direct)
+    shift = weights.shape[1] - direct.weights.shape[1]  # the bias column stands after the inputs
+    cut = cut if source == 0 else slice(cut.start + shift, cut.stop + shift)
+    signal = sources[:, cut] @ weights[mine, cut].T
+    weights[mine, cut] = 0
+    kept = is_refittable(weights[mine], direct.inputs)
+    others = sources[:, kept]
+    gram = damped(others.T @ others / len(others))
+    row_index = torch.arange(mine.start, mine.stop, device=weights.device)
+    column_index = kept.nonzero().squeeze(1)
+    weights[row_index[:, None], column_index] += torch.linalg.solve(
+        gram, others.T @ signal / len(others)
+    ).T
+    return from_biased(direct, weights)
+
+
+def _some_inputs(data: Data, config: RefineConfig) -> Tensor:
+    """``config.rows`` inputs: drawn at random from memory, or the first of a loader."""
+    if is_pair(data):
+        inputs = torch.as_tensor(data[0]).flatten(0, -2)
+        generator = torch.Generator().manual_seed(config.seed)
+        return inputs[torch.randperm(len(inputs), generator=generator)[: config.rows]]
+    parts, count = [], 0
+    for batch in data:
+        x = torch.as_tensor(batch[0]).flatten(0, -2)
+        parts.append(x[: config.rows - count])
+        count += len(parts[-1])
+        if count >= config.rows:
+            break
+    if not parts:
+        raise ValueError("Expected data with at least one batch. Got none.")
+    return torch.cat(parts)
+
+
+class Judged(Protocol):
+    """A network on the way down."""
+
+    @property
+    def loss(self) -> float: ...
+
+    @property
+    def parameters(self) -> int: ...
+
+
+Step = TypeVar("Step", bound=Judged)
+
+
+def last_within(rungs: Iterable[Step], allowance: float, show: Callable[[str], None]) -> Step:
+    """The last of ``rungs`` whose loss is at most ``allowance`` higher than the lowest so far.
+
+    A few that are not are passed over: smaller ones may have got rid of what was in the way.
+    """
+    best, limit, passed = None, math.inf, 0
+    for rung in rungs:
+        show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {limit:.4g}")
+        if best is None or rung.loss <= limit:
+            best, limit, passed = rung, min(limit, rung.loss + allowance), 0
+        elif (passed := passed + 1) > PASSED_OVER:
+            break
+    assert best is not None
+    return best
+
+
+def constant_loss(network: nn.Module, validation: Data, task: str | LossFunction) -> float:
+    """The loss of predicting the network's mean output for every row."""
+    output, target, _ = predict(network, validation)
+    constant = output.flatten(0, -2).mean(dim=0).expand_as(output)
+    return resolve_task(task).loss(constant, target).item()

@@ -1,0 +1,29 @@
+"""The files that a network of a front can leave as."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from torchsparcs.export.deployment import DeployedNetwork
+from torchsparcs.export.onnx import to_onnx, to_torch_export
+from torchsparcs.export.saving import save
+
+# The ending of the file, what writes it, and what to say about it.
+FORMATS: dict[str, tuple[str, Callable[[DeployedNetwork, Path], None], str]] = {
+    "onnx": (
+        ".onnx",
+        to_onnx,
+        "It takes the columns in their own units; their names are in its metadata.",
+    ),
+    "safetensors": (
+        ".safetensors",
+        lambda deployed, path: save(deployed.network, path),
+        "It takes standardised columns: the preprocessing is in {settings}. "
+        "torchsparcs.load reads it.",
+    ),
+    "torch": (
+        ".pt2",
+        to_torch_export,
+        "It takes the columns in their own units and needs PyTorch alone: "
+        "torch.export.load({path!r}).module()",
+    ),
+}

@@ -1,0 +1,1 @@
+"""Files as such: what is read is bounded, what is written is whole. Knows nothing of networks."""

@@ -1,0 +1,1 @@
+"""From data to the front of score against size: strategies, folds, the ladder, the result."""

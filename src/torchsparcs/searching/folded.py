@@ -1,0 +1,233 @@
+"""The rows of a search: what members are fitted to, and how they are judged on the others."""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.searching.folds import Folds, folds_of, given
+from torchsparcs.spectral.population import members_of
+from torchsparcs.tables.columns import rows_of
+from torchsparcs.tables.preprocessing import Preprocessing
+from torchsparcs.tables.standardization import weights_of
+from torchsparcs.training.tasks import predict, resolve_task
+
+MOST_ANSWERS = 500  # pairs of numbers that a judgement keeps
+MOST_CLASSES = 200  # whose pairs it counts
+LEAST_DOUBT = 1e-3  # of a score: less than that is no difference
+
+
+class Judgement(NamedTuple):
+    """Of one group of fits on the rows they were not fitted to; the score with its error.
+
+    ``answers`` hold what was true and what was said: how often each pair of classes came up,
+    (classes, classes); or some pairs of standardised numbers, (rows, outputs, 2). ``own`` is the
+    score, on the same rows, of the fit that gives the network.
+    """
+
+    loss: float
+    score: float
+    standard_error: float
+    answers: Tensor | None
+    own: float
+
+    @property
+    def is_borne_out(self) -> bool:
+        """Whether the network does as well on rows it has seen as others did on unseen ones.
+
+        Each fit is cut by itself; now and then the one that gives the network ends worse.
+        """
+        return self.own >= self.score - max(self.standard_error, LEAST_DOUBT)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Standardised rows and the folds that share them out.
+
+    A population for it has groups of members, one member for each fit of the folds, in that order.
+
+    Shape:
+        - inputs (rows, I); targets as the task has them
+        - weights (rows,), how much each row counts
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+    folds: Folds
+    task: str
+
+    @classmethod
+    def of(
+        cls,
+        preprocessing: Preprocessing,
+        X: Any,
+        y: Any,
+        weight: np.ndarray | None,
+        validation: Any,
+        seed: int,
+    ) -> "Evidence":
+        """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
+
+        Args:
+            weight: (rows,), what :func:`counted_rows` gives.
+            validation: what ``folds_of`` takes, or a pair (X, y) of rows that nobody is fitted to.
+        """
+        target = preprocessing.target
+        inputs, targets = _transformed(preprocessing, X, y)
+        weights = torch.ones(len(inputs)) if weight is None else torch.from_numpy(weight).float()
+        if not isinstance(validation, (tuple, list)):
+            folds = folds_of(validation, targets, target.classes is not None, seed)
+            return cls(inputs, targets, weights, folds, target.task)
+        if len(validation) != 2:
+            raise ValueError(f"Expected validation to be a pair (X, y). Got {len(validation)}.")
+        others = _transformed(preprocessing, validation[0], validation[1], " for validation")
+        return cls(
+            torch.cat([inputs, others[0]]),
+            torch.cat([targets, others[1]]),
+            torch.cat([weights, torch.ones(len(others[0]))]),
+            given(len(inputs), len(others[0])),
+            target.task,
+        )
+
+    @property
+    def fits(self) -> int:
+        return self.folds.fits
+
+    @property
+    def rows(self) -> int:
+        """How many some fit is fitted to."""
+        return int(self.folds.is_fitted.sum())
+
+    @property
+    def pair(self) -> tuple[Tensor, Tensor]:
+        """Those rows, inputs and targets."""
+        fitted = self.folds.is_fitted
+        return self.inputs[fitted], self.targets[fitted]
+
+    def digest(self) -> str:
+        """Tells these rows, and how they are shared out, from any others."""
+        parts = (self.inputs, self.targets, self.weights, self.folds.fitted, self.folds.judge)
+        digest = hashlib.sha256(repr([(part.shape, part.dtype) for part in parts]).encode())
+        for part in parts:
+            digest.update(part.contiguous().cpu().numpy().data)
+        return digest.hexdigest()
+
+    def to(self, device: torch.device) -> "Evidence":
+        return replace(
+            self,
+            inputs=self.inputs.to(device),
+            targets=self.targets.to(device),
+            weights=self.weights.to(device),
+            folds=self.folds.to(device),
+        )
+
+    def judging_fits(self, count: int | None = None) -> "Evidence":
+        """The same rows with only those fits that judge some, or the first ``count`` of them."""
+        folds = self.folds
+        count = folds.judges if count is None else count
+        judge = torch.where(folds.judge < count, folds.judge, -1)
+        return replace(self, folds=Folds(folds.fitted[:count], judge))
+
+    def member_weights(self, groups: int) -> Tensor:
+        """What each row of :attr:`pair` counts for each member, (groups · fits, rows)."""
+        each = self.folds.fitted * self.weights
+        return each[:, self.folds.is_fitted].repeat(groups, 1)
+
+    def least_squares(self, fit: int) -> tuple[Tensor, Tensor]:
+        """The linear model of the rows that ``fit`` sees: weights (outputs, I) and bias."""
+        weight = (self.folds.fitted[fit] * self.weights).double().sqrt()[:, None]
+        x = torch.cat([self.inputs, torch.ones_like(self.inputs[:, :1])], dim=1).double() * weight
+        y = self.targets.reshape(len(x), -1).double() * weight
+        if x.shape[1] > len(x):  # (xᵀx + r)⁻¹ xᵀ = xᵀ (xxᵀ + r)⁻¹, the smaller system
+            gram = x @ x.T
+            gram.diagonal().add_(1e-9 * x.square().sum() / x.shape[1])
+            solution = (x.T @ torch.linalg.solve(gram, y)).T
+            return solution[:, :-1], solution[:, -1]
+        gram = x.T @ x
+        gram.diagonal().add_(1e-9 * gram.diagonal().mean())
+        solution = torch.linalg.solve(gram, x.T @ y).T
+        return solution[:, :-1], solution[:, -1]
+
+    def some_inputs(self, fit: int, count: int) -> Tensor:
+        """At most ``count`` rows that ``fit`` sees, evenly spread, in float64."""
+        rows = self.folds.fitted[fit].nonzero().squeeze(1)
+        stride = max(1, math.ceil(len(rows) / count))
+        return self.inputs[rows[::stride]].double()
+
+    @torch.no_grad()
+    def judge(self, population: nn.Module) -> list[Judgement]:
+        """Of each group, every judged row by the fit that was not fitted to it."""
+        members, task = members_of(population), resolve_task(self.task)
+        assert members is not None
+        assert task.losses is not None
+        assert task.scores is not None
+        rows = self.folds.judged
+        target, weight = self.targets[rows], self.weights[rows].double()
+        output, _, _ = predict(population, (self.inputs[rows], target))
+        grouped = output.unflatten(0, (members // self.fits, self.fits))
+        place = torch.arange(len(rows), device=output.device)
+        share = weight / weight.sum()
+        judgements = []
+        for group in grouped:
+            said = group[self.folds.judge[rows], place]
+            scores = task.scores(said, target, share).double()
+            score = share @ scores
+            error = (share.square() @ (scores - score).square()).sqrt()
+            loss = share @ task.losses(said, target).double()
+            own = share @ task.scores(group[-1], target, share).double()
+            numbers = (loss.item(), score.item(), error.item())
+            answers = ANSWERS[self.task](said.cpu(), target.cpu())
+            judgements.append(Judgement(*numbers, answers, own.item()))
+        return judgements
+
+
+def _pairs(output: Tensor, target: Tensor) -> Tensor:
+    """Of rows evenly spread, (rows, outputs, 2)."""
+    stride = math.ceil(output.numel() / MOST_ANSWERS)
+    pairs = torch.stack([target.reshape(output.shape).double(), output.double()], dim=-1)
+    return pairs[::stride].round(decimals=4)
+
+
+def _counts(said: Tensor, true: Tensor, classes: int) -> Tensor | None:
+    """(classes, classes), true by said."""
+    if classes > MOST_CLASSES:
+        return None
+    places = true.long() * classes + said.long()
+    return torch.bincount(places, minlength=classes**2).view(classes, classes)
+
+
+# What was true and what was said, by the task.
+ANSWERS: dict[str, Callable[[Tensor, Tensor], Tensor | None]] = {
+    "regression": _pairs,
+    "binary": lambda output, target: _counts(output[:, 0] > 0, target.flatten() > 0.5, 2),
+    "multiclass": lambda output, target: _counts(output.argmax(1), target, output.shape[1]),
+}
+
+
+def counted_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray | None]:
+    """X, y and the weights, checked; rows of weight zero are left out."""
+    _check_rows(X, y)
+    weight = weights_of(sample_weight, len(X))
+    if weight is None:
+        return X, y, None
+    counts = weight > 0
+    return rows_of(X, counts), rows_of(y, counts), weight[counts]
+
+
+def _transformed(
+    preprocessing: Preprocessing, X: Any, y: Any, purpose: str = ""
+) -> tuple[Tensor, Tensor]:
+    inputs, targets = preprocessing.inputs.transform(X), preprocessing.target.transform(y)
+    _check_rows(inputs, targets, purpose)
+    return inputs, targets
+
+
+def _check_rows(X: Any, y: Any, purpose: str = "") -> None:
+    if len(X) != len(y):
+        raise ValueError(f"Expected as many rows in X as in y{purpose}. Got {len(X)} and {len(y)}.")

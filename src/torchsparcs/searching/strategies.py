@@ -1,0 +1,113 @@
+"""How a search trains: the ways it chooses among, SearchConfig and its recipes."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from torchsparcs.searching.folded import Evidence
+from torchsparcs.training.config import TrainConfig, check_amounts, check_counts
+
+MOST_EPOCHS = 400  # of a training: few rows are soon known by heart
+
+
+class Way(NamedTuple):
+    """One way to train a population; a rehearsal chooses among them.
+
+    Attributes:
+        start: of the hidden eigenvalues; zero is asleep, a perceptron that recruits.
+        depth: how many of the hidden layers take part; None for all.
+        widths: of the hidden layers where none were asked for; () leaves the default.
+        handicap: on the loss of the rehearsal, for a way that learns fast but cuts less well.
+    """
+
+    input_dropout: float = 0.0
+    start: float = 0.0
+    depth: int | None = None
+    widths: tuple[int, ...] = ()
+    eigenvalue_lr_scale: float = 30.0
+    transfer_weight_decay: float = 1.0
+    tune_weight_decay: float = 0.02
+    handicap: float = 1.0
+
+
+WAYS: dict[str, Way] = {
+    "asleep": Way(),
+    "asleep with dropout": Way(input_dropout=0.1, tune_weight_decay=0.1),
+    # a plain network from the start, for smooth tasks that need every neuron a little
+    "awake": Way(
+        start=-1.0,
+        depth=1,
+        widths=(256,),
+        eigenvalue_lr_scale=1.0,
+        transfer_weight_decay=0.1,
+        handicap=1.25,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How a search goes about it; the defaults suit tables from a hundred rows upwards.
+
+    Attributes:
+        steps, epochs: the training takes at least that many steps and sees each row at least that
+            many times, but never takes more than ``longest`` steps.
+        path: how many penalty weights below the smallest that recruits nothing, each a fifth of
+            the one before.
+        ways: names from ``WAYS``; where there are several, a rehearsal chooses.
+        batch_size, lr: of the training and the fine-tunings, AdamW with a cosine schedule.
+        shrink: the number of parameters is multiplied by it from one size to the next smaller one.
+        tune_share: steps of the fine-tuning at each size, as a share of those of the training, on
+            average; the smaller the network, the longer it takes.
+    """
+
+    steps: int = 1000
+    epochs: int = 50
+    longest: int = 12_000
+    batch_size: int = 128
+    lr: float = 1e-2
+    path: int = 4
+    ways: tuple[str, ...] = tuple(WAYS)
+    shrink: float = 0.6
+    tune_share: float = 0.25
+
+    def __post_init__(self) -> None:
+        check_counts(self, "steps", "epochs", "longest", "batch_size", "path")
+        check_amounts(self, "lr", "tune_share")
+        if not self.ways or not set(self.ways) <= set(WAYS):
+            raise ValueError(f"Expected ways among {', '.join(WAYS)}. Got {self.ways!r}.")
+        if not 0 < self.shrink < 1:
+            raise ValueError(f"Expected shrink to be between 0 and 1. Got {self.shrink!r}.")
+
+    def steps_for(self, rows: int) -> int:
+        """Of the training on that many rows."""
+        per_epoch = math.ceil(rows / self.batch_size)
+        least = max(self.steps, self.epochs * per_epoch)
+        return min(least, self.longest, MOST_EPOCHS * per_epoch)
+
+    def recipe(
+        self, way: Way, evidence: Evidence, steps: float, penalty_weight: Any, seed: int
+    ) -> TrainConfig:
+        """Of a training of about ``steps`` steps on the rows of ``evidence``."""
+        rows = evidence.rows
+        batch_size = min(self.batch_size, rows)
+        return TrainConfig(
+            task=evidence.task,
+            epochs=max(1, round(steps * batch_size / rows)),
+            batch_size=batch_size,
+            lr=self.lr,
+            eigenvalue_lr_scale=way.eigenvalue_lr_scale,
+            transfer_weight_decay=way.transfer_weight_decay,
+            penalty_weight=penalty_weight,
+            input_dropout=way.input_dropout,
+            capture=evidence.inputs.is_cuda,
+            seed=seed,
+        )
+
+    def tuning(self, way: Way, evidence: Evidence, steps: float, seed: int) -> TrainConfig:
+        """Of a fine-tuning of compact networks."""
+        return replace(
+            self.recipe(way, evidence, steps, 0.0, seed),
+            schedule="warm_cosine",
+            weight_decay=way.tune_weight_decay,
+        )

@@ -1,0 +1,1 @@
+"""The parametrisation: networks and chains by eigenvalues and eigenvectors, their penalties."""

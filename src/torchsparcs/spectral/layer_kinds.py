@@ -1,0 +1,112 @@
+"""Layers of known kinds: what each is made with, others like it, and the same as plain values."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from torchsparcs.spectral.pooled import Pooled
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+LOOKED_UP = (nn.Embedding, nn.EmbeddingBag)
+CONVOLVED = ("kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
+# The constructor arguments of each kind, channels in and out first.
+ARGUMENTS: dict[type[nn.Module], tuple[str, ...]] = {
+    **dict.fromkeys(CONVOLUTIONS, ("in_channels", "out_channels", "bias", *CONVOLVED)),
+    **dict.fromkeys(
+        TRANSPOSED, ("in_channels", "out_channels", "bias", *CONVOLVED, "output_padding")
+    ),
+    nn.Linear: ("in_features", "out_features", "bias"),
+    Pooled: ("in_channels", "out_channels", "bias", "positions"),
+    nn.Embedding: (
+        *("num_embeddings", "embedding_dim", "padding_idx"),
+        *("max_norm", "norm_type", "scale_grad_by_freq", "sparse"),
+    ),
+}
+
+
+def arguments_of(layer: nn.Module) -> dict[str, Any]:
+    """What ``layer``, of a known kind, was made with."""
+    found = {name: getattr(layer, name) for name in ARGUMENTS[type(layer)]}
+    return {**found, "bias": found["bias"] is not None} if "bias" in found else found
+
+
+def another(layer: nn.Module, channels: tuple[int, ...] = (), **changes: Any) -> nn.Module:
+    """A layer like ``layer``, of a known kind, with fresh weights.
+
+    Args:
+        channels: in and out, where they are others.
+        changes: other constructor arguments, device and dtype among them.
+    """
+    counts = dict(zip(ARGUMENTS[type(layer)], channels, strict=False))
+    return type(layer)(**{**arguments_of(layer), **counts, **changes})
+
+
+# --- as plain values ------------------------------------------------------------------------------
+
+LARGEST = 2**31  # no number is
+MOST_POSITIONS = 60  # a tensor has no more axes
+
+
+def description_of(layer: nn.Module) -> dict[str, Any]:
+    """The kind of ``layer`` and what it was made with, or a ValueError where that is not all."""
+    kind = type(layer).__name__
+    if type(layer) not in ARGUMENTS:
+        known = ", ".join(one.__name__ for one in ARGUMENTS)
+        raise ValueError(f"Expected layers among {known}. Got a {kind}.")
+    if {*layer.state_dict()} != {*another(layer, device="meta").state_dict()}:
+        own = ", ".join(layer.state_dict())
+        raise ValueError(f"Expected plain layers. Got a {kind} that makes its weight from {own}.")
+    return {"kind": kind, **arguments_of(layer)}
+
+
+def described_layer(description: dict[str, Any]) -> nn.Module:
+    """The layer of a description, on meta, or a ValueError where no layer is like that."""
+    kind = next((one for one in ARGUMENTS if one.__name__ == description["kind"]), None)
+    if kind is None:
+        raise ValueError(f"a layer is a {description['kind']!r}")
+    arguments = {name: description[name] for name in ARGUMENTS[kind]}
+    dimensions = {one: n for kinds in (CONVOLUTIONS, TRANSPOSED) for n, one in enumerate(kinds, 1)}
+    for name, value in arguments.items():
+        sides = len(value) if isinstance(value, list) else dimensions.get(kind)
+        if not CHECKS.get(name, _is_whole(1))(value) or sides != dimensions.get(kind):
+            raise ValueError(f"{name} of a {kind.__name__} is {value!r}")
+    try:
+        return kind(**arguments, device="meta")
+    except AssertionError as error:  # torch has some where a ValueError is meant
+        raise ValueError(str(error)) from error
+
+
+def _is_whole(least: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and least <= value < LARGEST
+
+
+def _are_sides(least: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(_is_whole(least), value))
+
+
+def _is_bool(value: Any) -> bool:
+    return type(value) is bool
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < LARGEST
+
+
+# What a file may say each argument is; those that are not here are counts.
+CHECKS: dict[str, Callable[[Any], bool]] = {
+    "bias": _is_bool,
+    "kernel_size": _are_sides(1),
+    "stride": _are_sides(1),
+    "dilation": _are_sides(1),
+    "padding": lambda value: value in ("same", "valid") or _are_sides(0)(value),
+    "output_padding": _are_sides(0),
+    "padding_mode": lambda value: isinstance(value, str),  # torch knows which there are
+    "positions": lambda value: _is_whole(1)(value) and value <= MOST_POSITIONS,
+    "padding_idx": lambda value: value is None or _is_whole(0)(value),
+    "max_norm": lambda value: value is None or _is_number(value),
+    "norm_type": _is_number,
+    "scale_grad_by_freq": _is_bool,
+    "sparse": _is_bool,
+}

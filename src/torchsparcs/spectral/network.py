@@ -1,0 +1,382 @@
+"""The modules that own spectral parameters."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from numbers import Integral
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from torchsparcs.spectral import equations as spectral
+from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.spectral.folding import AnchorTable
+
+UPDATES = ("feedforward", "iterated")
+TRAINED = ("all", "eigenvalues")
+MOST_FOR_XAVIER = 3  # hidden layers; in deeper networks its scale lets signals fade
+
+
+class Size(NamedTuple):
+    """How big a network is: neurons per layer, trainable numbers, multiply-adds for one row."""
+
+    widths: tuple[int, ...]
+    parameters: int
+    macs: int
+
+    @property
+    def amount(self) -> str:
+        return f"{self.parameters:,} parameters, {self.macs:,} multiply-adds"
+
+
+class SpectralModule(nn.Module):
+    """What penalties, training and histories ask of a spectral network, whatever its transfers are.
+
+    Attributes:
+        hidden_eigenvalues: (members..., N_k) of each hidden layer.
+        output_eigenvalues: (members..., N_B).
+    """
+
+    hidden_eigenvalues: nn.ParameterList
+    output_eigenvalues: nn.Parameter
+    activation_name: str
+    activation: Callable[[Tensor], Tensor]
+    has_named_activation: bool
+
+    @property
+    def transfer_parameters(self) -> list[nn.Parameter]:
+        """The parameters of the linear maps between the layers."""
+        raise NotImplementedError
+
+    @property
+    def penalised_eigenvalues(self) -> list[Tensor]:
+        """Those that cost something: of the hidden layers."""
+        return list(self.hidden_eigenvalues)
+
+    @property
+    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
+        """The activation by its name, or the function itself where it has none."""
+        return self.activation_name if self.has_named_activation else self.activation
+
+    @property
+    def recruited(self) -> list:
+        """Neurons whose eigenvalue is not exactly zero, layer by layer; of members, for each."""
+        return [int(count) for count in self.count_recruited()]
+
+    def count_recruited(self) -> list[Tensor]:
+        """Of each hidden layer, how many eigenvalues are not exactly zero, (members...)."""
+        return [values.count_nonzero(dim=-1) for values in self.hidden_eigenvalues]
+
+
+class DenseModule(SpectralModule):
+    """The spectral parameters of one network, or of many with ``members`` as leading dimensions.
+
+    Its transfers are matrices. What :class:`SpectralNetwork` and :class:`Population` share; see the
+    former for the arguments.
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        members: tuple[int, ...],
+        activation: str | Callable[[Tensor], Tensor],
+        bias: bool,
+        train_input_eigenvalues: bool,
+        update: str,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ):
+        super().__init__()
+        self.widths = checked_widths(widths)
+        self.activation_name, self.activation = resolve_activation(activation)
+        self.has_named_activation = isinstance(activation, str)
+        if update not in UPDATES:
+            raise ValueError(f"Expected update to be one of {', '.join(UPDATES)}. Got {update!r}.")
+        self.bias = bool(bias)
+        self.train_input_eigenvalues = bool(train_input_eigenvalues)
+        self.update = update
+
+        sizes = [self.widths[0] + self.bias, *self.widths[1:]]
+        self._anchors = AnchorTable(
+            sizes, input_is_silent=not self.train_input_eigenvalues, members=math.prod(members)
+        )
+
+        def empty(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*members, *shape, device=device, dtype=dtype))
+
+        self.transfers = nn.ParameterList([empty(n_out, n_in) for n_in, n_out in pairwise(sizes)])
+        if self.train_input_eigenvalues:
+            self.input_eigenvalues: Tensor = empty(sizes[0])
+        else:
+            zeros = torch.zeros(*members, sizes[0], device=device, dtype=dtype)
+            self.register_buffer("input_eigenvalues", zeros, persistent=False)
+        self.hidden_eigenvalues = nn.ParameterList([empty(n) for n in sizes[1:-1]])
+        self.output_eigenvalues = empty(sizes[-1])
+
+    @property
+    def in_features(self) -> int:
+        """The width of the input, as ``nn.Linear`` calls it."""
+        return self.widths[0]
+
+    @property
+    def out_features(self) -> int:
+        """The width of the output."""
+        return self.widths[-1]
+
+    @property
+    def transfer_parameters(self) -> list[nn.Parameter]:
+        return list(self.transfers)
+
+    @property
+    def eigenvalues(self) -> list[Tensor]:
+        """The eigenvalues of layers 0..B."""
+        hidden = list(self.hidden_eigenvalues)  # older compilers cannot unpack a ParameterList
+        return [self.input_eigenvalues, *hidden, self.output_eigenvalues]
+
+    @property
+    def penalised_eigenvalues(self) -> list[Tensor]:
+        """Those of the hidden layers, after those of the input layer where they are trained."""
+        trained = [self.input_eigenvalues] if self.train_input_eigenvalues else []
+        return [*trained, *self.hidden_eigenvalues]
+
+    def _propagate(self, input: Tensor, rows: int) -> Tensor:
+        """The update rule on ``input``; ``rows`` of it decide where folding is cheaper."""
+        check_input(input, self.widths[0])
+        parameters = (list(self.transfers), self.eigenvalues, self.activation)
+        if self.update == "iterated":
+            return spectral.iterated(input, *parameters, bias=self.bias)
+        # In an exported graph the batch size must stay symbolic. The flag behind is_exporting():
+        # the function itself says yes to torch.compile as well before torch 2.13.
+        if getattr(torch.compiler, "_is_exporting_flag", torch.compiler.is_compiling()):
+            anchors = self._anchors.for_large_batches()
+        else:
+            anchors = self._anchors[rows, input.device.type]
+        return spectral.feedforward(
+            input,
+            *parameters,
+            anchors=anchors,
+            bias=self.bias,
+            input_is_silent=not self.train_input_eigenvalues,
+        )
+
+
+class SpectralNetwork(DenseModule):
+    """A feed-forward network with every skip connection, held by its eigenvalues and eigenvectors.
+
+    It starts as a perceptron: the hidden eigenvalues are zero, those of the output layer one. A
+    hidden neuron is *recruited* when its eigenvalue leaves zero. In the first hidden layer with
+    recruits, and in a network with one hidden layer, these are exactly the neurons at work; a layer
+    after one with recruits hears them through the transfers whatever its own eigenvalues are, and
+    it takes :func:`extract` with data to tell which of its neurons matter.
+
+    >>> network = SpectralNetwork([64, 200, 200, 10])
+    >>> network
+    SpectralNetwork(64 → 200 → 200 → 10, relu, recruited 0 of 200, 0 of 200)
+    >>> network(torch.zeros(32, 64)).shape
+    torch.Size([32, 10])
+
+    Args:
+        widths: neurons per layer, input and output included, the bias neuron never counted.
+        activation: a name from ``ACTIVATIONS`` or any callable; not applied to the output.
+        bias: append one constant unit to layer 0; through the skip connections it is every
+            layer's bias.
+        train_input_eigenvalues: make the eigenvalues of layer 0 parameters; otherwise they are
+            zero for good.
+        update: ``"feedforward"``, or ``"iterated"`` for a ← f(A a) applied B times to the whole
+            activity vector, where the bias neuron is a unit like any other and starts at one.
+
+    Shape:
+        - input (..., widths[0]), output (..., widths[-1])
+        - ``transfers[k]`` (widths[k+1], widths[k]), one more column for k = 0 with a bias
+        - ``eigenvalues[k]`` (widths[k],), one more entry for k = 0 with a bias
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        activation: str | Callable[[Tensor], Tensor] = "relu",
+        bias: bool = True,
+        train_input_eigenvalues: bool = False,
+        update: str = "feedforward",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__(
+            widths,
+            members=(),
+            activation=activation,
+            bias=bias,
+            train_input_eigenvalues=train_input_eigenvalues,
+            update=update,
+            device=device,
+            dtype=dtype,
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Back to a perceptron: transfers uniform, eigenvalues zero, one on the output.
+
+        Up to three hidden layers a transfer has Xavier's variance, 2 / (N_k + N_{k+1}), with the
+        arithmetic mean of the widths; in deeper networks 1 / √(N_k N_{k+1}), with the geometric
+        one, under which no depth makes signals or gradients fade.
+        """
+        is_deep = len(self.hidden_eigenvalues) > MOST_FOR_XAVIER
+        for transfer in self.transfers:
+            gain = deep_gain(*transfer.shape) if is_deep else 1.0
+            nn.init.xavier_uniform_(transfer, gain=gain, generator=generator)
+        for eigenvalues in self.eigenvalues[:-1]:
+            nn.init.zeros_(eigenvalues)
+        nn.init.ones_(self.output_eigenvalues)
+
+    @property
+    def size(self) -> Size:
+        """Widths, trainable numbers, and multiply-adds of the recursion without its biases."""
+        parameters = sum(p.numel() for p in self.parameters())
+        silent = not self.train_input_eigenvalues
+        macs = spectral.recursion_cost(self.widths, input_is_silent=silent)
+        return Size(self.widths, parameters, macs)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._propagate(input, math.prod(input.shape[:-1]))
+
+    def weight_block(self, target: int, source: int) -> Tensor:
+        """W_{target,source}, (N_target, N_source): what layer ``source`` sends to ``target``."""
+        return spectral.weight_block(list(self.transfers), self.eigenvalues, target, source)
+
+    def eigenvector_matrix(self) -> Tensor:
+        """Φ, (ΣN, ΣN)."""
+        return spectral.eigenvector_matrix(list(self.transfers))
+
+    def inverse_eigenvector_matrix(self) -> Tensor:
+        """Φ⁻¹, (ΣN, ΣN), in closed form."""
+        return spectral.inverse_by_blocks(list(self.transfers))
+
+    def adjacency(self) -> Tensor:
+        """A = Φ Λ Φ⁻¹, (ΣN, ΣN)."""
+        return spectral.adjacency(list(self.transfers), self.eigenvalues)
+
+    def extra_repr(self) -> str:
+        parts = [" → ".join(map(str, self.widths)), self.activation_name]
+        if not self.bias:
+            parts.append("no bias")
+        if self.train_input_eigenvalues:
+            parts.append("input eigenvalues trained")
+        if self.update != "feedforward":
+            parts.append(self.update)
+        has_values = not self.output_eigenvalues.is_meta
+        counts = zip(self.recruited, self.widths[1:-1], strict=True) if has_values else ()
+        if recruited := ", ".join(f"{n} of {width}" for n, width in counts):
+            parts.append(f"recruited {recruited}")
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"
+
+
+class SpectralLinear(nn.Module):
+    """The two-layer case, a drop-in for ``nn.Linear``: w_ij = (λ_in,j − λ_out,i) φ_ij.
+
+    It has no hidden neurons, so there is nothing to recruit, to penalise or to extract: its
+    ``weight`` is that of the ``nn.Linear`` it stands for.
+
+    >>> layer = SpectralLinear(20, 5, train="eigenvalues")
+    >>> layer(torch.zeros(3, 20)).shape
+    torch.Size([3, 5])
+    >>> sum(p.numel() for p in layer.parameters() if p.requires_grad)  # 20 + 5, and 5 biases
+    30
+
+    Args:
+        train: ``"all"``, or ``"eigenvalues"`` to leave the eigenvectors φ as they were drawn.
+
+    Shape:
+        - input (..., in_features), output (..., out_features)
+        - ``transfer`` and ``weight`` (out_features, in_features)
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        bias: bool = True,
+        train: str = "all",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__()
+        self.in_features, self.out_features = checked_widths([in_features, out_features])
+        if train not in TRAINED:
+            raise ValueError(f"Expected train to be one of {', '.join(TRAINED)}. Got {train!r}.")
+        self.trained = train
+
+        def empty(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
+
+        self.transfer = empty(out_features, in_features).requires_grad_(train == "all")
+        self.input_eigenvalues = empty(in_features)
+        self.output_eigenvalues = empty(out_features)
+        self.bias = empty(out_features) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        nn.init.xavier_uniform_(self.transfer, generator=generator)
+        nn.init.zeros_(self.input_eigenvalues)
+        nn.init.ones_(self.output_eigenvalues)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    @property
+    def weight(self) -> Tensor:
+        """The weight of the equivalent ``nn.Linear``."""
+        return spectral.adjacent_block(
+            self.transfer, self.input_eigenvalues, self.output_eigenvalues
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        check_input(input, self.in_features)
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}, train={self.trained}"
+        )
+
+
+def deep_gain(n_out: int, n_in: int) -> float:
+    """What Xavier's scale lacks: the arithmetic mean of the widths over the geometric, its root."""
+    return math.sqrt((n_in + n_out) / 2 / math.sqrt(n_in * n_out))
+
+
+def spectral_modules(module: nn.Module) -> list[SpectralModule]:
+    """Every spectral network or population inside ``module``, itself included; none is an error."""
+    found = [part for part in module.modules() if isinstance(part, SpectralModule)]
+    if not found:
+        raise ValueError(f"Expected a module with a SpectralNetwork inside. Got {module!r}.")
+    return found
+
+
+def check_input(input: Tensor, width: int) -> None:
+    """A ValueError unless ``input`` is (..., width) of floating-point numbers."""
+    if input.dim() == 0 or input.shape[-1] != width:
+        raise ValueError(
+            f"Expected an input whose last dimension is {width}. Got shape {tuple(input.shape)}."
+        )
+    if not input.is_floating_point():
+        raise ValueError(f"Expected floating-point input. Got {input.dtype}.")
+
+
+def checked_widths(widths: Sequence[int]) -> tuple[int, ...]:
+    """``widths`` as plain integers, or a ValueError."""
+    if isinstance(widths, str) or not isinstance(widths, Sequence):
+        raise ValueError(f"Expected widths to be a sequence of integers. Got {widths!r}.")
+    if len(widths) < 2:
+        raise ValueError(f"Expected at least two widths, input and output. Got {list(widths)!r}.")
+    for width in widths:
+        if isinstance(width, bool) or not isinstance(width, Integral) or width < 1:
+            raise ValueError(f"Expected widths to be positive integers. Got {list(widths)!r}.")
+    return tuple(int(width) for width in widths)

@@ -1,0 +1,182 @@
+"""Penalties on the eigenvalues: their value for a loss, and their proximal step.
+
+The penalised eigenvalues are those of the hidden layers, and those of the input layer where they
+are trained; never those of the output layer.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from torchsparcs.spectral.network import spectral_modules
+
+
+class Penalty(NamedTuple):
+    """One row of :data:`PENALTIES`; both functions take one layer's eigenvalues, (..., N).
+
+    ``value`` is Ω, (...). ``shrink(eigenvalues, threshold)`` is the proximal map in the metric of
+    the step, argmin_λ Σ (λᵢ − eigenvaluesᵢ)² / 2 thresholdᵢ + Ω(λ), (..., N).
+    """
+
+    value: Callable[[Tensor], Tensor]
+    shrink: Callable[[Tensor, Tensor], Tensor]
+
+
+def _soft_threshold(eigenvalues: Tensor, threshold: Tensor) -> Tensor:
+    return eigenvalues.sign() * (eigenvalues.abs() - threshold).clamp_min(0)
+
+
+def _group_shrink(eigenvalues: Tensor, threshold: Tensor) -> Tensor:
+    """λᵢ = yᵢ r / (r + tᵢ) with r = ‖λ‖, the root of h(r) = ‖y / (r + t)‖ = 1, or 0 if h(0) < 1.
+
+    Newton's method on 1/h, which is a straight line where the thresholds are equal (then one step
+    is exact), starting left of the root.
+    """
+    eigenvalues, dtype = eigenvalues.double(), eigenvalues.dtype
+    threshold, tiny = threshold.double(), torch.finfo(torch.float64).tiny
+    norm = torch.linalg.vector_norm(eigenvalues, dim=-1, keepdim=True)
+    radius = (norm - threshold.amax(dim=-1, keepdim=True)).clamp_min(0)
+    for _ in range(6):
+        ratio = eigenvalues / (radius + threshold).clamp_min(tiny)
+        h = torch.linalg.vector_norm(ratio, dim=-1, keepdim=True)
+        slope = (ratio.square() / (radius + threshold).clamp_min(tiny)).sum(dim=-1, keepdim=True)
+        radius = (radius + (h - 1) * h.square() / slope.clamp_min(tiny)).clamp_min(0)
+    return (eigenvalues * radius / (radius + threshold).clamp_min(tiny)).to(dtype)
+
+
+PENALTIES: dict[str, Penalty] = {
+    "l1": Penalty(
+        value=lambda eigenvalues: eigenvalues.abs().sum(dim=-1),
+        shrink=_soft_threshold,
+    ),
+    "l2": Penalty(
+        value=lambda eigenvalues: torch.linalg.vector_norm(eigenvalues, dim=-1),
+        shrink=_group_shrink,
+    ),
+    "l2_squared": Penalty(
+        value=lambda eigenvalues: eigenvalues.square().sum(dim=-1),
+        shrink=lambda eigenvalues, threshold: eigenvalues / (1 + 2 * threshold),
+    ),
+    "sparse_group": Penalty(
+        value=lambda eigenvalues: (
+            PENALTIES["l1"].value(eigenvalues) + PENALTIES["l2"].value(eigenvalues)
+        ),
+        shrink=lambda eigenvalues, threshold: _group_shrink(
+            _soft_threshold(eigenvalues, threshold), threshold
+        ),
+    ),
+}
+
+
+def eigenvalue_penalty(module: nn.Module, kind: str = "l1") -> Tensor:
+    """Ω summed over every layer of every spectral network inside ``module``.
+
+    A scalar; for a population one number for each member.
+
+    >>> from torchsparcs import SpectralNetwork
+    >>> network = SpectralNetwork([2, 2, 1])
+    >>> _ = network.hidden_eigenvalues[0].data.copy_(torch.tensor([3.0, -4.0]))
+    >>> eigenvalue_penalty(network, "l1").item(), eigenvalue_penalty(network, "l2").item()
+    (7.0, 5.0)
+    """
+    value, networks = _penalty(kind).value, spectral_modules(module)
+    total = networks[0].output_eigenvalues.new_zeros(())  # made there: a captured step may not copy
+    for network in networks:
+        total = total.to(network.output_eigenvalues)
+        for eigenvalues in network.penalised_eigenvalues:
+            total = total + value(eigenvalues)
+    return total
+
+
+@torch.no_grad()
+def shrink_eigenvalues_(
+    module: nn.Module, optimizer: Optimizer, weight: float | Tensor, kind: str = "l1"
+) -> None:
+    """The proximal step for ``weight`` · Ω, to be taken right after ``optimizer.step()``.
+
+    ``weight`` is a number, or for a population a tensor with one for each member.
+
+    With η the eigenvalues' own learning rate the threshold is η·weight for SGD and
+    η·weight / (√v̂ + ε) for Adam and AdamW, the length of the step that Adam itself would take.
+    Eigenvalues become exactly zero, and come back when the data ask for them. It replaces adding
+    :func:`eigenvalue_penalty` to the loss.
+    """
+    shrink = _penalty(kind).shrink
+    weight = _checked_weight(weight)
+    rule = next((rule for known, rule in STEP_SIZES.items() if isinstance(optimizer, known)), None)
+    if rule is None:
+        names = ", ".join(known.__name__ for known in STEP_SIZES)
+        raise ValueError(f"Expected an optimizer among {names}. Got {type(optimizer).__name__}.")
+    _warn_of_coupled_decay(optimizer)
+    for network in spectral_modules(module):
+        for eigenvalues in network.penalised_eigenvalues:
+            if not eigenvalues.requires_grad:
+                continue
+            step_size = rule(eigenvalues, _group_of(eigenvalues, optimizer), optimizer)
+            if step_size is not None:
+                threshold = (step_size * weight).to(eigenvalues.dtype).expand_as(eigenvalues)
+                eigenvalues.copy_(shrink(eigenvalues, threshold))
+
+
+def _checked_weight(weight: float | Tensor) -> float | Tensor:
+    if isinstance(weight, Tensor):
+        if weight.device.type == "cpu" and not (weight >= 0).all():
+            raise ValueError(f"Expected penalty weights >= 0. Got {weight.tolist()}.")
+        return weight.unsqueeze(-1) if weight.dim() == 1 else weight
+    if not (math.isfinite(weight) and weight >= 0):
+        raise ValueError(f"Expected a penalty weight >= 0. Got {weight!r}.")
+    return weight
+
+
+def _warn_of_coupled_decay(optimizer: Optimizer) -> None:
+    """A decay meant for AdamW, added to the gradient instead, would pull every transfer to zero."""
+    for group in optimizer.param_groups:
+        decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
+        if group.get("name") == "transfers" and group["weight_decay"] >= 0.1 and not decoupled:
+            warnings.warn(
+                f"{type(optimizer).__name__} adds a weight decay of {group['weight_decay']} to the "
+                "gradients of the transfers, where parameter_groups means the decoupled decay of "
+                "AdamW. Use AdamW, or parameter_groups(..., transfer_weight_decay=0).",
+                stacklevel=4,
+            )
+
+
+def _sgd_step_size(parameter: Tensor, group: dict, optimizer: Optimizer) -> Tensor:
+    return torch.as_tensor(group["lr"], dtype=parameter.dtype, device=parameter.device)
+
+
+def _adam_step_size(parameter: Tensor, group: dict, optimizer: Optimizer) -> Tensor | None:
+    state = optimizer.state.get(parameter)
+    if not state:
+        return None  # not stepped yet, for instance while a gradient scaler skips its first steps
+    second_moment = state["max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"]
+    unbiased = second_moment / (1 - group["betas"][1] ** state["step"])
+    return group["lr"] / (unbiased.sqrt() + group["eps"])
+
+
+STEP_SIZES: dict[type[Optimizer], Callable[[Tensor, dict, Optimizer], Tensor | None]] = {
+    torch.optim.SGD: _sgd_step_size,
+    torch.optim.Adam: _adam_step_size,
+    torch.optim.AdamW: _adam_step_size,
+}
+
+
+def _group_of(parameter: Tensor, optimizer: Optimizer) -> dict:
+    for group in optimizer.param_groups:
+        if any(parameter is member for member in group["params"]):
+            return group
+    raise ValueError(
+        "Expected an optimizer that holds the eigenvalues of the network. Got one that does not; "
+        "parameter_groups(module, lr) makes groups with all of them."
+    )
+
+
+def _penalty(kind: str) -> Penalty:
+    if kind not in PENALTIES:
+        raise ValueError(f"Expected a penalty among {', '.join(PENALTIES)}. Got {kind!r}.")
+    return PENALTIES[kind]

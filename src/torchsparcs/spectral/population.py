@@ -1,0 +1,145 @@
+"""Many spectral networks trained as one model, members on the leading axis."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.spectral.network import DenseModule, SpectralNetwork
+
+BUILDING = threading.Lock()  # torch's random numbers are put aside by one thread at a time
+
+
+class HasMembers:
+    """Marks a module that is many networks: its output is (members, batch, ...).
+
+    ``draws``: whether a forward pass may draw random numbers.
+    """
+
+    members: int
+    draws: bool = True
+
+
+class Population(DenseModule, HasMembers):
+    """``len(seeds)`` spectral networks of the same widths, each started from its own seed.
+
+    Member i is the network ``SpectralNetwork(widths)`` whose parameters were reset with a
+    generator of ``seeds[i]``; nothing couples the members, so trained on the same batches each
+    ends with the weights it would have had alone.
+
+    >>> population = Population([64, 100, 10], seeds=range(8))
+    >>> population(torch.zeros(32, 64)).shape
+    torch.Size([8, 32, 10])
+    >>> population.member(3)
+    SpectralNetwork(64 → 100 → 10, relu, recruited 0 of 100)
+
+    Shape:
+        - input (batch, widths[0]) for all members alike, or (members, batch, widths[0])
+        - output (members, batch, widths[-1])
+        - ``transfers[k]`` (members, widths[k+1], widths[k])
+        - ``eigenvalues[k]`` (members, widths[k])
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        seeds: Sequence[int],
+        activation: str | Callable[[Tensor], Tensor] = "relu",
+        bias: bool = True,
+        train_input_eigenvalues: bool = False,
+        update: str = "feedforward",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        if not isinstance(seeds, Sequence) or len(seeds) == 0:
+            raise ValueError(f"Expected a sequence of seeds, one for each member. Got {seeds!r}.")
+        if isinstance(activation, nn.Module) and any(True for _ in activation.parameters()):
+            raise ValueError(
+                "Expected an activation without parameters, which members would have to share. "
+                f"Got {activation!r}."
+            )
+        options: dict[str, Any] = {
+            "activation": activation,
+            "bias": bias,
+            "train_input_eigenvalues": train_input_eigenvalues,
+            "update": update,
+        }
+        super().__init__(widths, members=(len(seeds),), device=device, dtype=dtype, **options)
+        self.options, self.seeds, self.members = options, tuple(seeds), len(seeds)
+        self.draws = not isinstance(activation, str)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Every member back to the perceptron of its seed."""
+        single = self._single()
+        for index, seed in enumerate(self.seeds):
+            single.reset_parameters(torch.Generator().manual_seed(int(seed)))
+            for mine, its in zip(self.parameters(), single.parameters(), strict=True):
+                mine[index].copy_(its)
+
+    @torch.no_grad()
+    def member(self, index: int) -> SpectralNetwork:
+        """A copy of one member as a network of its own."""
+        network = self._single().to(self.output_eigenvalues.device)
+        for its, mine in zip(network.parameters(), self.parameters(), strict=True):
+            its.copy_(mine[index])
+        return network.train(self.training)
+
+    def part(self, members: slice) -> "Population":
+        """A copy of some of the members as a population of their own, which computes alike."""
+        seeds, like = self.seeds[members], self.output_eigenvalues
+        part = Population(
+            self.widths, seeds=seeds, **self.options, device=like.device, dtype=like.dtype
+        )
+        part._anchors = self._anchors
+        with torch.no_grad():
+            for its, mine in zip(part.parameters(), self.parameters(), strict=True):
+                its.copy_(mine[members])
+        return part.train(self.training)
+
+    @torch.no_grad()
+    def replace_part(self, members: slice, part: "Population") -> None:
+        """Take the parameters of these members from ``part``."""
+        for mine, its in zip(self.parameters(), part.parameters(), strict=True):
+            mine[members] = its
+
+    def _single(self) -> SpectralNetwork:
+        """A network like the members, on the CPU; the caller's random numbers are left alone."""
+        with BUILDING, torch.random.fork_rng(devices=[]):
+            dtype = self.output_eigenvalues.dtype
+            return SpectralNetwork(self.widths, **self.options, dtype=dtype)
+
+    @property
+    def recruited(self) -> list[list[int]]:
+        """Of each member, how many eigenvalues of each hidden layer are not exactly zero."""
+        counts = [count.tolist() for count in self.count_recruited()]
+        return [list(layers) for layers in zip(*counts, strict=True)] or [[]] * self.members
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() not in (2, 3) or (input.dim() == 3 and len(input) != self.members):
+            raise ValueError(
+                f"Expected an input of shape (batch, {self.widths[0]}) or ({self.members}, batch, "
+                f"{self.widths[0]}). Got {tuple(input.shape)}."
+            )
+        return self._propagate(input, input.shape[-2])
+
+    def extra_repr(self) -> str:
+        return f"{self.members} members, {' → '.join(map(str, self.widths))}"
+
+    def __repr__(self) -> str:
+        return f"Population({self.extra_repr()})"
+
+
+def members_of(module: nn.Module) -> int | None:
+    """How many networks the population inside ``module`` has; None where there is none."""
+    parts = module.modules()
+    return next((part.members for part in parts if isinstance(part, HasMembers)), None)
+
+
+def is_silent(module: nn.Module) -> bool:
+    """Whether ``module`` is known to draw no random numbers."""
+    return isinstance(module, HasMembers) and not module.draws

@@ -1,0 +1,1 @@
+"""Networks inside somebody's model: found, replaced by spectral ones, their weights kept."""

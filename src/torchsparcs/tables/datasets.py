@@ -1,0 +1,145 @@
+"""Data sets by file or by name, as a table of inputs and a target.
+
+pandas, and for the built-in sets scikit-learn, are loaded when they are used.
+"""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from torchsparcs.messages import quoted
+from torchsparcs.tables.columns import check_names
+from torchsparcs.tables.readers import ending_of, imported, read_table
+
+TARGETS = ("target", "label", "class", "y")
+# scikit-learn's own data sets; the target of each is the column "target".
+BUILT_IN = {
+    "digits": "load_digits",
+    "iris": "load_iris",
+    "wine": "load_wine",
+    "breast_cancer": "load_breast_cancer",
+    "diabetes": "load_diabetes",
+}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A table with a target.
+
+    Attributes:
+        name: of the built-in set, or of the file without its ending.
+        X: DataFrame (rows, columns) without the target.
+        y: Series (rows,), or DataFrame (rows, targets) where ``target`` is a list.
+        target: the name or names of the target.
+    """
+
+    name: str
+    X: Any
+    y: Any
+    target: str | list[str]
+
+
+def load_dataset(
+    source: str | Path,
+    target: str | Sequence[str] | None = None,
+    *,
+    drop: str | Sequence[str] = (),
+) -> Dataset:
+    """The data in a file, or those of a name in :data:`BUILT_IN`.
+
+    Files end in .csv or .tsv (separated by comma, semicolon, tab or bar; also .gz), .parquet or
+    .npz (arrays X and y, or one array for each column). The target is a column, or a list of them;
+    without one it is the column called target, label, class or y. Columns to ``drop`` are left out.
+
+    >>> iris = load_dataset("iris")
+    >>> iris.X.shape, iris.target, sorted(set(iris.y))
+    ((150, 4), 'target', ['setosa', 'versicolor', 'virginica'])
+    """
+    name = table_name(source)
+    table = _built_in(name) if name == str(source) else read_table(source)
+    table.columns = [str(column) for column in table.columns]
+    is_npz = str(source).lower().endswith(".npz")
+    found = resolved_target(target, [*table.columns], drop=drop, is_npz=is_npz)
+    return Dataset(name, *divided(table, found, drop), found)
+
+
+def table_name(source: str | Path) -> str:
+    """The built-in name, or that of the file without its ending."""
+    if str(source) in BUILT_IN:
+        return str(source)
+    path = Path(source)
+    if not path.exists() and str(source) == path.stem:
+        raise ValueError(
+            f"Expected a file or a data set among {', '.join(BUILT_IN)}. Got {str(source)!r}."
+        )
+    return path.name.removesuffix(ending_of(path))
+
+
+def _built_in(name: str) -> Any:
+    datasets = imported("sklearn.datasets", "scikit-learn")
+    imported("pandas", "pandas")
+    bunch = getattr(datasets, BUILT_IN[name])(as_frame=True)
+    labels = np.asarray(bunch.get("target_names", ()))  # of digits they are numbers
+    target = labels[bunch.target] if labels.dtype.kind == "U" else bunch.target
+    return bunch.data.assign(target=target)
+
+
+def divided(table: Any, target: str | list[str], drop: str | Sequence[str]) -> tuple[Any, Any]:
+    """The columns of a DataFrame besides the target and those to ``drop``, and the target."""
+    return table.drop(columns=[*_several(target), *_several(drop)]), table[target]
+
+
+def resolved_target(
+    target: str | Sequence[str] | None,
+    columns: Sequence[str],
+    *,
+    drop: str | Sequence[str] = (),
+    is_npz: bool = False,
+) -> str | list[str]:
+    """``target``, or the column with the name of one, checked with what is to be dropped."""
+    check_names(columns)
+    dropped = _several(drop)
+    _check_known("columns to drop", dropped, columns)
+    left = [column for column in columns if column not in dropped]
+    found = _default_target(left, is_npz) if target is None else target
+    wanted = _several(found)
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise ValueError(f"Expected different columns as targets. Got {wanted!r}.")
+    _check_known("a target", wanted, columns)
+    if both := [name for name in wanted if name in dropped]:
+        raise ValueError(f"Expected a target that is not dropped. Got {quoted(both)}.")
+    if len(wanted) == len(left):
+        raise ValueError(f"Expected columns besides the target. Got {quoted(left)} only.")
+    return found if isinstance(found, str) else wanted
+
+
+def _default_target(columns: Sequence[str], is_npz: bool) -> str | list[str]:
+    found = [column for column in columns if column.lower() in TARGETS]
+    if len(found) == 1:
+        return found[0]
+    several = [column for column in columns if column.startswith("y") and column[1:].isdigit()]
+    if is_npz and several and not found:
+        return several
+    raise ValueError(
+        f"Expected a target: one column called {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, or the "
+        f"name of another. The columns are {quoted(columns)}."
+    )
+
+
+def _check_known(what: str, names: Sequence[str], columns: Sequence[str]) -> None:
+    for name in names:
+        if name not in columns:
+            lowered = {column.lower(): column for column in columns}
+            close = difflib.get_close_matches(str(name).lower(), lowered, n=1)
+            hint = f" Did you mean {lowered[close[0]]!r}?" if close else ""
+            raise ValueError(
+                f"Expected {what} among the columns {quoted(columns)}. Got {name!r}.{hint}"
+            )
+
+
+def _several(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)

@@ -1,0 +1,257 @@
+"""Rows that need not fit into memory: chunk by chunk, and as batches in a new order every epoch."""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchsparcs.tables.file_sources import ParquetSource, TextSource
+from torchsparcs.tables.preprocessing import Preprocessing
+from torchsparcs.tables.sources import (
+    ArraySource,
+    Chunk,
+    ChunkSource,
+    Source,
+    Span,
+    block_rows,
+    sliced,
+)
+
+POOL = 8  # blocks whose rows are shuffled together
+
+FILES: dict[str, Callable[..., Source]] = {
+    ".parquet": ParquetSource,
+    ".csv": TextSource,
+    ".tsv": TextSource,
+    ".csv.gz": TextSource,
+    ".tsv.gz": TextSource,
+}
+
+
+@dataclass(frozen=True)
+class RowStream:
+    """The rows of a source, from the first to the last, as often as one likes.
+
+    Attributes:
+        source: where they come from.
+        span: the rows of the source that are meant; None for all of them.
+        text: columns that are read as text, though a part of them may look like numbers.
+
+    Shape:
+        - each chunk is (X, y): X (rows, columns), an array or a DataFrame; y (rows,) or
+          (rows, outputs)
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.arange(12.0).reshape(6, 2)
+        >>> stream = RowStream.of((x, x.sum(axis=1)), chunk_rows=4)
+        >>> [X.shape for X, y in stream], stream.count()
+        ([(4, 2), (2, 2)], 6)
+        >>> [len(y) for X, y in stream.part(1, 2)]
+        [3]
+    """
+
+    source: Source
+    span: Span = (0, None)
+    text: frozenset[str] = field(default_factory=frozenset)
+
+    @classmethod
+    def of(
+        cls,
+        source: Any,
+        target: Any = None,
+        *,
+        drop: str | Sequence[str] = (),
+        chunk_rows: int | None = None,
+    ) -> "RowStream":
+        """The rows of ``source``, which is one of
+
+        - a path that ends in .parquet (or a folder of such files), .csv, .tsv, .csv.gz or .tsv.gz;
+        - a pair (X, y), each an array, a memory map, the path of an .npy file, or anything else
+          with a shape and slices, like the data sets of HDF5 and Zarr;
+        - an iterable of chunks (X, y), or a function that returns a new iterator for each pass.
+
+        Args:
+            target: the column that is predicted, or a list of them, where the source is a table in
+                a file; by default the one called target, label, class or y.
+            drop: columns of such a table that are left out.
+            chunk_rows: how many rows are read at once; by default those of about a million cells.
+        """
+        if isinstance(source, cls) and target is None and not drop:
+            return source
+        if chunk_rows is not None and (not isinstance(chunk_rows, int) or chunk_rows < 1):
+            raise ValueError(f"Expected chunk_rows of at least 1. Got {chunk_rows!r}.")
+        if isinstance(source, (str, Path)):
+            path = Path(source)
+            return cls(_file(path)(path, target, drop=drop, chunk_rows=chunk_rows))
+        if target is not None or drop:
+            raise ValueError(
+                "Expected a table in a file where columns are named. Got "
+                f"{type(source).__name__} and {target or drop!r}."
+            )
+        if (
+            isinstance(source, (tuple, list))
+            and len(source) == 2
+            and all(isinstance(part, (str, Path)) or hasattr(part, "shape") for part in source)
+        ):
+            return cls(ArraySource.of_files(source[0], source[1], chunk_rows))
+        if callable(source) or (isinstance(source, Iterable) and not hasattr(source, "shape")):
+            return cls(ChunkSource(source))
+        raise ValueError(
+            "Expected a path, a pair (X, y), or chunks (X, y) to go through. "
+            f"Got {type(source).__name__}."
+        )
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self.source.read(*self.span, self.text)
+
+    def read(self, span: Span) -> Iterator[Chunk]:
+        """The chunks of one of the :meth:`blocks`."""
+        return self.source.read(*span, self.text)
+
+    @property
+    def rows(self) -> int | None:
+        """How many there are, None where that is known only after a pass."""
+        start, stop = self.span
+        stop = self.source.rows if stop is None else stop
+        return None if stop is None else stop - start
+
+    def count(self) -> int:
+        """How many rows there are; where that is not known yet, they are gone through."""
+        if self.rows is None:
+            for _ in self:
+                pass
+        assert self.rows is not None
+        return self.rows
+
+    def blocks(self) -> list[Span]:
+        """What can be read in any order, in the order of the source."""
+        first, last = self.span
+        meeting = [
+            (max(start, first), min((stop, last), key=_or_the_end))
+            for start, stop in self.source.blocks()
+        ]
+        return [(start, stop) for start, stop in meeting if start < _or_the_end(stop)]
+
+    def as_text(self, names: Collection[str]) -> "RowStream":
+        """The same rows, with columns ``names`` read as text whatever they look like."""
+        return replace(self, text=self.text | frozenset(names))
+
+    def part(self, rank: int, world: int) -> "RowStream":
+        """The share of one of ``world`` processes: consecutive rows, as many for each.
+
+        At most ``world`` − 1 rows are in no part.
+        """
+        rows = self.count()
+        if not 0 <= rank < world <= rows:
+            raise ValueError(
+                f"Expected a rank below the number of processes, and no more of them than {rows} "
+                f"rows. Got rank {rank} of {world}."
+            )
+        start = self.span[0] + rank * rows // world
+        return replace(self, span=(start, start + rows // world))
+
+    def batches(
+        self, preprocessing: Preprocessing, batch_size: int = 1024, seed: int = 0
+    ) -> "StreamBatches":
+        """Standardised batches for :func:`torchsparcs.train`, in a new order every epoch."""
+        return StreamBatches(self, preprocessing, batch_size, seed)
+
+
+def _or_the_end(row: int | None) -> float:
+    return math.inf if row is None else row
+
+
+def _file(path: Path) -> Callable[..., Source]:
+    if not path.exists():
+        raise FileNotFoundError(f"Expected a data file. There is none at {path}.")
+    if path.is_dir():
+        return ParquetSource
+    if path.stat().st_size == 0:
+        raise ValueError(f"Expected a table with a header. {path} is empty.")
+    found = next((FILES[end] for end in FILES if path.name.lower().endswith(end)), None)
+    if found is None:
+        raise ValueError(
+            f"Expected a file that ends in {', '.join(FILES)}, or a pair of .npy files. "
+            f"Got {str(path)!r}."
+        )
+    return found
+
+
+class StreamBatches:
+    """The rows of a stream as batches (inputs, targets), in a new random order for every pass.
+
+    Blocks come in a random order; the rows of several blocks are shuffled together. A source that
+    can be read only from top to bottom is one block: its rows move no farther than that, so it
+    should not be sorted by what is predicted.
+
+    Attributes:
+        generator: decides the order; a pass that starts from the same state gives the same batches.
+
+    Shape:
+        - inputs (batch, encoded), float32
+        - targets (batch,) or (batch, outputs), as the task has them
+    """
+
+    def __init__(self, stream: RowStream, preprocessing: Preprocessing, batch_size: int, seed: int):
+        if not isinstance(preprocessing, Preprocessing):
+            raise ValueError(f"Expected a Preprocessing. Got {type(preprocessing).__name__}.")
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"Expected batch_size of at least 1. Got {batch_size!r}.")
+        self.stream = stream.as_text(_text_columns(preprocessing))
+        self.preprocessing, self.batch_size = preprocessing, batch_size
+        self.rows = stream.count()
+        if self.rows == 0:
+            raise ValueError("Expected at least one row. Got 0 samples.")
+        self.piece = block_rows(len(preprocessing.inputs.encoded_names))  # rows that are one block
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __len__(self) -> int:
+        return math.ceil(self.rows / self.batch_size)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        seed = int(torch.randint(2**62, (), generator=self.generator))
+        own = torch.Generator().manual_seed(seed)
+        pool: list[tuple[Tensor, Tensor]] = []
+        for piece in self._pieces(own):
+            pool.append(piece)
+            if sum(len(inputs) for inputs, _ in pool) >= max(POOL * self.piece, self.batch_size):
+                rest = yield from self._shuffled(pool, own, is_last=False)
+                pool = [rest]
+        yield from self._shuffled(pool, own, is_last=True)
+
+    def _pieces(self, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+        """The blocks in a random order, standardised, none of them large once it is encoded."""
+        inputs, target = self.preprocessing.inputs, self.preprocessing.target
+        blocks = self.stream.blocks()
+        for place in torch.randperm(len(blocks), generator=generator).tolist():
+            for X, y in self.stream.read(blocks[place]):
+                for start in range(0, len(X), self.piece):
+                    part = slice(start, start + self.piece)
+                    yield inputs.transform(sliced(X, part)), target.transform(sliced(y, part))
+
+    def _shuffled(
+        self, pool: list[tuple[Tensor, Tensor]], generator: torch.Generator, is_last: bool
+    ) -> Any:
+        """Batches of the rows of ``pool``, which is emptied; returns what is less than a batch."""
+        inputs, targets = (torch.cat(parts) for parts in zip(*pool, strict=True))
+        pool.clear()
+        order = torch.randperm(len(inputs), generator=generator)
+        end = len(order) if is_last else len(order) // self.batch_size * self.batch_size
+        for start in range(0, end, self.batch_size):
+            rows = order[start : start + self.batch_size]
+            yield inputs[rows], targets[rows]
+        return inputs[order[end:]], targets[order[end:]]
+
+
+def _text_columns(preprocessing: Preprocessing) -> list[str]:
+    """The columns that were text when they were fitted."""
+    target = preprocessing.target
+    is_text = target.classes is not None and isinstance(target.classes[0], str)
+    return [column.name for column in preprocessing.inputs.columns if column.categories] + [
+        name for name in target.names if is_text
+    ]

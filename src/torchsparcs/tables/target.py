@@ -1,0 +1,295 @@
+"""The target y: labels become class numbers, numbers are standardised, and predictions go back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torchsparcs.files.records import Record
+from torchsparcs.tables.columns import (
+    Table,
+    array_of,
+    check_finite,
+    check_names,
+    check_repetition,
+    count_bad,
+    is_missing,
+    number,
+    numbers_in,
+    quoted,
+    text_of,
+)
+from torchsparcs.tables.standardization import check_moments, moments, standardized, weights_of
+from torchsparcs.training.tasks import TASKS
+
+Label = str | int | bool | float
+CHOICES = ("auto", "classification", *TASKS)
+
+
+@dataclass(frozen=True)
+class Target(Record):
+    """What is predicted: classes by their labels, or numbers in their own units.
+
+    Attributes:
+        names: one; for regression one for each output.
+        task: "regression", "binary" (one logit) or "multiclass" (one for each class).
+        classes: the sorted labels, in their own type; None for regression.
+        mean, scale: of each output of a regression; () for classes.
+
+    Shape:
+        - y (rows,) or (rows, outputs)
+        - what a network puts out (rows, :attr:`outputs`)
+
+    Example:
+        >>> target = Target.fit(["no", "yes", "no", "no"])
+        >>> target.task, target.classes, target.outputs
+        ('binary', ('no', 'yes'), 1)
+        >>> target.transform(["yes", "no"])
+        tensor([1., 0.])
+        >>> target.predict(torch.tensor([[2.0], [-1.0]])).tolist()
+        ['yes', 'no']
+        >>> Target.from_json(target.to_json()) == target
+        True
+    """
+
+    names: tuple[str, ...]
+    task: str
+    classes: tuple[Label, ...] | None = None
+    mean: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (
+            not isinstance(self.names, tuple)
+            or not self.names
+            or not all(isinstance(name, str) for name in self.names)
+        ):
+            raise ValueError(f"Expected the names of the target. Got {self.names!r}.")
+        check_names(self.names)
+        if self.task == "regression":
+            if self.classes is not None:
+                raise ValueError(f"Expected no classes for regression. Got {self.classes!r}.")
+            check_moments(self.mean, self.scale, len(self.names))
+            return
+        least, most = {"binary": (2, 2), "multiclass": (2, np.inf)}.get(self.task, (1, 0))
+        if (
+            len(self.names) > 1
+            or not isinstance(self.classes, tuple)
+            or not least <= len(set(self.classes)) == len(self.classes) <= most
+            or {type(label) for label in self.classes} not in ({str}, {int}, {bool}, {float})
+        ):
+            raise ValueError(
+                "Expected regression, or one target with two (binary) or more (multiclass) "
+                f"different classes of one type. Got {self.task!r} and {self.classes!r}."
+            )
+        check_moments(self.mean, self.scale, 0)
+
+    @classmethod
+    def fit(cls, y: Any, task: str = "auto", sample_weight: Any = None) -> "Target":
+        """Learn the classes, or mean and scale, from ``y``.
+
+        ``task`` is one of the three, "classification" for either kind of classes, or "auto":
+        text, bools and categories are classes; so are integers (or floats that are integers) with
+        two different values, or with at most 20 that occur ten times each on average; all else,
+        and several outputs, is regression.
+
+        Rows of weight zero (``sample_weight`` (rows,)) are left out as if they were not there.
+        """
+        if task not in CHOICES:
+            raise ValueError(f"Expected a task among {', '.join(CHOICES)}. Got {task!r}.")
+        table = target_table(y)
+        weight = weights_of(sample_weight, table.rows)
+        if weight is not None and not weight.all():
+            table, weight = table.where(weight > 0), weight[weight > 0]
+        if table.rows < 2:
+            raise ValueError("Expected at least two rows. Got 1 sample.")
+        columns = target_columns(table)
+        if task == "auto":
+            task = "classification" if _is_classes(table, columns) else "regression"
+        if task == "regression":
+            values = np.column_stack([target_numbers(*column) for column in columns])
+            mean, scale, is_constant = moments(values, weight)
+            if is_constant.any():
+                flat = [name for (name, _), c in zip(columns, is_constant, strict=True) if c]
+                raise ValueError(
+                    f"Expected a target that varies. Got one value throughout {quoted(flat)}."
+                )
+            is_finite = np.isfinite(mean) & np.isfinite(scale)
+            if not is_finite.all():
+                large = [name for (name, _), ok in zip(columns, is_finite, strict=True) if not ok]
+                raise ValueError(
+                    "Expected a target whose mean and scale are finite floats. Got numbers that "
+                    f"are too large in {quoted(large)}: divide them by a power of ten."
+                )
+            return cls(
+                tuple(name for name, _ in columns),
+                task,
+                mean=tuple(mean.tolist()),
+                scale=tuple(scale.tolist()),
+            )
+        return cls._of_classes(columns, task)
+
+    @classmethod
+    def _of_classes(cls, columns: list[tuple[str, np.ndarray]], task: str) -> "Target":
+        if len(columns) > 1:
+            raise ValueError(
+                f"Expected one column of labels. Got {len(columns)}: several outputs are for "
+                "regression only."
+            )
+        name, values = columns[0]
+        classes = _sorted_labels(name, values)
+        if len(classes) == 1:
+            raise ValueError(
+                f"Expected at least two classes. Got one class, {classes[0]!r}, in {name!r}."
+            )
+        if task == "binary" and len(classes) > 2:
+            raise ValueError(
+                f"Expected two classes for a binary task. Got {len(classes)} in {name!r}: "
+                f"{quoted(classes)}."
+            )
+        if task == "classification":
+            task = "binary" if len(classes) == 2 else "multiclass"
+        return cls((name,), task, classes)
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs the network has."""
+        if self.classes is None:
+            return len(self.names)
+        return 1 if self.task == "binary" else len(self.classes)
+
+    def transform(self, y: Any) -> Tensor:
+        """``y`` as the task of that name has it.
+
+        Regression: standardised float32, (rows,) or (rows, outputs); binary: 0 and 1 as float32
+        (rows,); multiclass: int64 (rows,).
+        """
+        columns = target_columns(target_table(y))
+        if len(columns) != len(self.names):
+            raise ValueError(
+                f"Expected a target with {len(self.names)} columns. Got {len(columns)}."
+            )
+        if self.classes is None:
+            values = np.column_stack([target_numbers(*column) for column in columns])
+            names = [name for name, _ in columns]
+            result = torch.from_numpy(standardized(values, self.mean, self.scale, names))
+            return result[:, 0] if len(self.names) == 1 else result
+        entries = columns[0][1].tolist()
+        label = text_of if isinstance(self.classes[0], str) else lambda value: value
+        place = {known: index for index, known in enumerate(self.classes)}
+        codes = {value: place.get(label(value)) for value in set(entries)}
+        unseen = [value for value, code in codes.items() if code is None]
+        if unseen:
+            raise ValueError(
+                f"Expected labels in {self.names[0]!r} among {quoted(self.classes)}. "
+                f"Got {quoted(sorted(unseen, key=text_of))}."
+            )
+        numbers = torch.tensor([codes[value] for value in entries])
+        return numbers.float() if self.task == "binary" else numbers
+
+    def predict(self, output: Tensor) -> np.ndarray:
+        """From ``output`` (rows, outputs), raw, the labels (rows,) or the values in their units.
+
+        Values are float64, (rows,) for one output and else (rows, outputs).
+        """
+        raw = self._checked(output)
+        if self.classes is None:
+            values = raw.numpy() * np.array(self.scale) + np.array(self.mean)
+            return values[:, 0] if self.outputs == 1 else values
+        chosen = (raw[:, 0] > 0).long() if self.task == "binary" else raw.argmax(dim=1)
+        return np.array(self.classes)[chosen.numpy()]
+
+    def probabilities(self, output: Tensor) -> np.ndarray:
+        """Of each class from ``output`` (rows, outputs), raw: float64 (rows, classes)."""
+        raw = self._checked(output)
+        if self.classes is None:
+            raise ValueError("Expected a classification for probabilities. Got regression.")
+        if self.task == "binary":
+            return torch.cat([-raw, raw], dim=1).sigmoid().numpy()
+        return raw.softmax(dim=1).numpy()
+
+    def _checked(self, output: Tensor) -> Tensor:
+        if output.dim() != 2 or output.shape[1] != self.outputs:
+            raise ValueError(
+                f"Expected an output of shape (rows, {self.outputs}). Got {tuple(output.shape)}."
+            )
+        return output.detach().cpu().double()
+
+
+def target_table(y: Any) -> Table:
+    """``y`` (rows,) or (rows, outputs) as a table whose columns are y, or y0, y1, ..."""
+    if hasattr(y, "to_frame"):
+        y = y.to_frame()
+    elif not hasattr(y, "columns"):
+        y = array_of(y)
+        y = y[:, None] if y.ndim == 1 else y
+    return Table.of(y, prefix="y")
+
+
+def target_columns(table: Table) -> list[tuple[str, np.ndarray]]:
+    """Names and values, of which none is missing."""
+    names = ("y",) if table.names == ("y0",) and not table.is_named else table.names
+    columns = [(name, table.column(index)) for index, name in enumerate(names)]
+    bad = []
+    for name, values in columns:
+        if values.dtype.kind == "O":
+            missing = sum(map(is_missing, values.tolist()))
+            bad += [f"{missing} missing in {name!r}"] if missing else []
+        else:
+            bad += count_bad(name, values)
+    check_finite(bad)
+    return columns
+
+
+def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
+    """The rule of "auto"."""
+    if len(columns) > 1:
+        return False
+    values = columns[0][1]
+    numbers = numbers_in(values)
+    if table.is_categorical(0) or numbers is None or isinstance(values.tolist()[0], bool):
+        return True
+    distinct = len(np.unique(numbers))
+    is_whole = bool((numbers == np.round(numbers)).all())
+    return is_whole and (distinct <= 2 or (distinct <= 20 and 10 * distinct <= len(numbers)))
+
+
+def target_numbers(name: str, values: np.ndarray) -> np.ndarray:
+    numbers = numbers_in(values)
+    if numbers is None:
+        example = next(value for value in values.tolist() if number(value) is None)
+        raise ValueError(
+            f"Expected a numeric target for regression. Got text in {name!r}, "
+            f"for instance {example!r}."
+        )
+    check_finite(count_bad(name, numbers))
+    return numbers
+
+
+def _sorted_labels(name: str, values: np.ndarray) -> tuple[Label, ...]:
+    """The different labels as plain Python values of one type."""
+    found = [_plain(value) for value in set(values.tolist())]
+    types = {type(label) for label in found}
+    if types == {int, float}:
+        found, types = [float(label) for label in found], {float}
+    if len(types) > 1 or not types <= {str, int, bool, float}:
+        kinds = quoted(sorted(kind.__name__ for kind in types))
+        raise ValueError(f"Expected labels of one type in {name!r}. Got {kinds}.")
+    fraction = next((x for x in found if isinstance(x, float) and not x.is_integer()), None)
+    if fraction is not None:
+        raise ValueError(
+            f"Expected classes in {name!r}. Unknown label type: continuous numbers, for instance "
+            f"{fraction!r}; take task='regression'."
+        )
+    check_repetition(
+        name, len(found), len(values), "choose another target, or regression if it is a number"
+    )
+    return tuple(sorted(found))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value

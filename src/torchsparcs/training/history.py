@@ -1,0 +1,80 @@
+"""What a training leaves behind: one entry per epoch, and the eigenvalues now and then."""
+
+import dataclasses
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from torchsparcs.spectral.network import SpectralModule
+
+MOST_STOPS = 40  # snapshots that a search keeps and a page shows
+
+
+@dataclass
+class History:
+    """Per-epoch records of a training.
+
+    Of a population every number is a list with one for each member, and every tensor has a leading
+    axis of members; :meth:`member` takes one out.
+
+    Attributes:
+        train_loss: mean data loss over the epoch's batches, the penalty not counted.
+        validation_loss, validation_score: at the end of each epoch; empty without validation data.
+        recruited: neurons recruited in each hidden layer of each spectral network, in order.
+        snapshots: (epoch, {parameter name: eigenvalues}) for the hidden layers, epoch 0 first.
+        seconds: wall time of each epoch.
+        stopped_early: whether patience ran out.
+        best_epoch: the epoch whose weights the module was left with.
+    """
+
+    train_loss: list[Any] = field(default_factory=list)
+    validation_loss: list[Any] = field(default_factory=list)
+    validation_score: list[Any] = field(default_factory=list)
+    recruited: list[list[Any]] = field(default_factory=list)
+    snapshots: list[tuple[int, dict[str, Tensor]]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    stopped_early: bool = False
+    best_epoch: int | None = None
+
+    @property
+    def epochs(self) -> int:
+        return len(self.train_loss)
+
+    def take_snapshot(self, module: nn.Module) -> None:
+        values = {
+            f"{prefix}.hidden_eigenvalues.{layer}".lstrip("."): parameter.detach().cpu().clone()
+            for prefix, part in module.named_modules()
+            if isinstance(part, SpectralModule)
+            for layer, parameter in enumerate(part.hidden_eigenvalues)
+        }
+        self.snapshots.append((self.epochs, values))
+
+    def member(self, index: int) -> "History":
+        """The history of one member of a population."""
+        return replace(
+            self,
+            train_loss=[losses[index] for losses in self.train_loss],
+            validation_loss=[losses[index] for losses in self.validation_loss],
+            validation_score=[scores[index] for scores in self.validation_score],
+            recruited=[counts[index] if counts else [] for counts in self.recruited],
+            snapshots=[
+                (epoch, {name: values[index] for name, values in snapshot.items()})
+                for epoch, snapshot in self.snapshots
+            ],
+        )
+
+    def thinned(self) -> "History":
+        """With at most ``MOST_STOPS`` snapshots of the eigenvalues, evenly spread."""
+        places = spread(len(self.snapshots), MOST_STOPS)
+        return replace(self, snapshots=[self.snapshots[place] for place in places])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+
+def spread(count: int, most: int) -> list[int]:
+    """At most that many of 0..count-1, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})

@@ -1,0 +1,78 @@
+"""What a person sees while long work runs. Rich is loaded where there is something to see."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torchsparcs.training.history import History
+
+
+@contextlib.contextmanager
+def training_progress(
+    epochs: int, done: int, enabled: bool, *, counts_recruits: bool = True
+) -> Iterator[Callable[[History], None]]:
+    """Epochs done, time left, loss, validation score, neurons recruited per layer.
+
+    ``counts_recruits``: without exact zeros every neuron counts as recruited, which says nothing.
+    """
+    if not enabled:
+        yield lambda history: None
+        return
+    from rich import progress
+
+    columns = (
+        progress.TextColumn("training"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[status]}"),
+    )
+    with progress.Progress(*columns) as bar:
+        task = bar.add_task("", total=epochs, completed=done, status="")
+
+        def show(history: History) -> None:
+            status = f"loss {_range(history.train_loss[-1], '.3g')}"
+            if history.validation_score:
+                status += f"  score {_range(history.validation_score[-1], '.3f')}"
+            if history.recruited[-1] and counts_recruits:
+                layers = (
+                    zip(*history.recruited[-1], strict=True)
+                    if isinstance(history.train_loss[-1], list)
+                    else (history.recruited[-1])
+                )
+                status += f"  recruited {', '.join(_range(layer, 'd') for layer in layers)}"
+            bar.update(task, completed=history.epochs, status=status)
+
+        yield show
+
+
+def stage(text: str, enabled: bool) -> contextlib.AbstractContextManager:
+    """A line for a stage of long work, on a terminal; gone when the stage is done."""
+    if not enabled:
+        return contextlib.nullcontext()
+    from rich.status import Status
+
+    return Status(text)
+
+
+@contextlib.contextmanager
+def cutting_progress(enabled: bool) -> Iterator[Callable[[str], None]]:
+    """A line that says what is being tried, on a terminal; gone when the work is done.
+
+    After Ctrl-C the message says that nothing was lost: all that is cut is a copy.
+    """
+    try:
+        if not enabled:
+            yield lambda text: None
+            return
+        with stage("cutting", enabled=True) as status:
+            yield lambda text: status.update(f"cutting: {text}")
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("The cutting was interrupted; nothing was changed.") from None
+
+
+def _range(value: Any, form: str) -> str:
+    """A number, or the smallest and largest of a population's."""
+    if not isinstance(value, (list, tuple)):
+        return format(value, form)
+    return f"{min(value):{form}}..{max(value):{form}}"

@@ -1,0 +1,88 @@
+"""What the documents point to is there, and the benchmarks run."""
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pages import FENCE
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("train", "test")
+
+
+def test_links_lead_somewhere():
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    assert documents
+    for document in documents:
+        text = FENCE.sub("", document.read_text())
+        links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)
+        for target in [*links, *re.findall(r'<img src="([^":]+)"', text)]:
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_ci_runs_the_readme_test_command():
+    script = (ROOT / ".ci" / "run").read_text()
+    finder = re.search(r"command=\$\((.*)\)", script)
+    assert finder
+    found = subprocess.run(
+        ["bash", "-c", finder[1]], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip().endswith("&& pytest -n 2 --dist loadfile")
+
+
+def test_the_reproduction_page_is_that_of_the_recorded_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    page = runpy.run_path(str(ROOT / "benchmarks" / "reproduction.py"))["page"]()
+    assert page == (ROOT / "docs" / "reproduction.md").read_text()
+
+
+BENCHMARKS: dict[str, list[str]] = {
+    "cifar10_sweep.py": [
+        *("--data", "{folder}/images.npz", "--epochs", "1", "--rows", "40"),
+        *("--heads", "linear", "spectral", "--pairs", "1e-3,1", "--dropouts", "0.2"),
+    ],
+    "cnn_cost.py": ["--rows", "512", "--offered", "4", "8"],
+    "cnn_front.py": [
+        *("--data", "{folder}/images.npz", "--rows", "60", "--seeds", "1", "--epochs", "1"),
+        *("--choosing", "1", "--offered", "4", "4", "--widths", "2"),
+        *("--smallest", "100000"),
+    ],
+    "forward_cost.py": ["--quick", "--seconds", "0.05"],
+    "fuzz.py": ["--files", "60"],
+    "fronts.py": ["--quick", "--tasks", "iris"],
+    "latency.py": ["--seconds", "0.01", "--cases", "digits"],
+    "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
+    "plain_mlps.py": ["--quick", "--tasks", "iris"],
+    "text_front.py": [
+        *("--rows", "20", "--seeds", "1", "--epochs", "2", "--choices", "1", "--widths", "6", "4"),
+    ],
+    "vit_front.py": [
+        *("--data", "{folder}/images.npz", "--epochs", "1", "--seeds", "1", "--rows", "32"),
+        *("--widths", "8", "--penalties", "1e-4", "--choices", "1"),
+    ],
+    "population.py": ["--members", "3", "--epochs", "1"],
+}
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_benchmarks_run(name, tmp_path):
+    draw = np.random.default_rng(0)
+    images = {f"{part}_x": draw.integers(0, 256, (600, 28, 28), np.uint8) for part in PARTS}
+    np.savez(tmp_path / "images.npz", **images, **{f"{p}_y": np.arange(600) % 10 for p in PARTS})
+    options = [option.format(folder=tmp_path) for option in BENCHMARKS[name]]
+    command = [sys.executable, str(ROOT / "benchmarks" / name), *options]
+    run = subprocess.run(
+        [*command, "--out", str(tmp_path)], capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / f"{Path(name).stem}.json").exists()
+    if name == "text_front.py":  # a contest: what is recorded is not done again
+        again = subprocess.run(
+            [*command, "--out", str(tmp_path), "--resume"], capture_output=True, text=True
+        )
+        assert (again.returncode, again.stdout) == (0, "")
+        assert run.stdout.count("runs ") > 2

@@ -1,0 +1,168 @@
+"""Exported files compute what the network does, anywhere, at any batch size."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from networks import randomised
+from torch import nn
+
+from torchsparcs import CompactNetwork, SpectralNetwork, extract, to_onnx
+from torchsparcs.export.onnx import to_torch_export
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+BATCHES = (1, 7, 100)
+
+
+def compact(widths=(3, 6, 4, 2), activation="relu") -> CompactNetwork:
+    return extract(randomised(SpectralNetwork(list(widths), activation=activation), 0, dead=0.3))
+
+
+def session_of(path) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def check(path, network, width, batches=BATCHES):
+    session = session_of(path)
+    for batch in batches:
+        x = torch.randn(batch, width, generator=torch.Generator().manual_seed(batch))
+        (output,) = session.run(None, {"input": x.numpy()})
+        assert output.dtype == np.float32
+        torch.testing.assert_close(
+            torch.from_numpy(output), network(x).detach(), rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    network, path = compact(), tmp_path_factory.mktemp("onnx") / "network.onnx"
+    to_onnx(network, path)
+    return network, path
+
+
+def test_a_compact_network(exported):
+    network, path = exported
+    assert len(network.connections) > 3
+    check(path, network, 3)
+
+
+@pytest.mark.parametrize(
+    ("widths", "activation"), [((4, 3), "relu"), ((3, 8, 5, 2), "gelu"), ((3, 6, 6, 1), "sigmoid")]
+)
+def test_other_architectures_and_activations(tmp_path, widths, activation):
+    network = compact(widths, activation)
+    to_onnx(network, str(tmp_path / "network.onnx"))
+    check(tmp_path / "network.onnx", network, widths[0])
+
+
+def test_the_interface_has_names_and_a_free_batch_axis(exported):
+    session = session_of(exported[1])
+    ((given,), (got,)) = session.get_inputs(), session.get_outputs()
+    assert (given.name, got.name) == ("input", "output")
+    assert (given.shape[1], got.shape[1]) == (3, 2)
+    assert isinstance(given.shape[0], str)
+    assert given.shape[0] == got.shape[0]
+
+
+def test_the_file_is_alone_in_its_folder(exported):
+    assert list(exported[1].parent.iterdir()) == [exported[1]]
+
+
+def test_metadata_travel_in_the_file(tmp_path):
+    metadata = {"columns": '["age", "città"]', "task": "binary"}
+    to_onnx(compact((3, 2)), tmp_path / "network.onnx", metadata=metadata)
+    assert session_of(tmp_path / "network.onnx").get_modelmeta().custom_metadata_map == metadata
+
+
+RUN = """
+import sys
+import numpy, onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+x = numpy.arange(12, dtype=numpy.float32).reshape(4, 3) / 12
+(y,) = session.run(["output"], {"input": x})
+assert "torch" not in sys.modules and "torchsparcs" not in sys.modules
+print(*y.ravel())
+"""
+
+
+def test_it_runs_where_only_onnxruntime_is(exported):
+    network, path = exported
+    run = subprocess.run(
+        [sys.executable, "-c", RUN, str(path)], capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
+    x = torch.arange(12.0).reshape(4, 3) / 12
+    output = torch.tensor([float(value) for value in run.stdout.split()]).reshape(4, 2)
+    torch.testing.assert_close(output, network(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_any_module_with_an_example(tmp_path):
+    """In evaluation mode, whatever mode it is in; and that mode is left alone."""
+    model = nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.9), compact())
+    to_onnx(model, tmp_path / "model.onnx", example=torch.randn(4, 5))
+    assert model.training
+    assert model[1].training
+    check(tmp_path / "model.onnx", model.eval(), 5)
+
+
+def test_a_program_for_pytorch_alone(tmp_path):
+    model = nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.9), compact())
+    to_torch_export(compact(), tmp_path / "network.pt2")
+    to_torch_export(model, str(tmp_path / "model.pt2"), example=torch.randn(4, 5))
+    assert model[1].training
+    for name, network, width in (("network", compact(), 3), ("model", model.eval(), 5)):
+        program = torch.export.load(tmp_path / f"{name}.pt2").module()
+        for batch in BATCHES:
+            x = torch.randn(batch, width, generator=torch.Generator().manual_seed(batch))
+            torch.testing.assert_close(program(x), network(x))
+    with pytest.raises(ValueError, match=r"an example input to export a Linear\. Got none"):
+        to_torch_export(nn.Linear(3, 2), tmp_path / "linear.pt2")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(nn.Linear(3, 2), "Linear"), (nn.Sequential(compact()), "Sequential")],
+    ids=["Linear", "Sequential"],
+)
+def test_a_module_without_example_is_refused(tmp_path, module, name):
+    with pytest.raises(ValueError, match=f"an example input to export a {name}. Got none"):
+        to_onnx(module, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_written_where_the_folder_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(OSError, match="file"):
+        to_onnx(compact((3, 2)), tmp_path / "file" / "network.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_model_that_computes_something_else_is_not_written(tmp_path, monkeypatch):
+    path = tmp_path / "network.onnx"
+    path.write_text("old")
+    monkeypatch.setattr(
+        onnxruntime.InferenceSession,
+        "run",
+        lambda session, names, feeds: [np.full((len(feeds["input"]), 2), 1e3, dtype=np.float32)],
+    )
+    with pytest.raises(RuntimeError, match=r"computes something else.*Nothing was written"):
+        to_onnx(compact((3, 2)), path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_onnx_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ImportError, match=r"pip install 'torchsparcs\[onnx\]'"):
+        to_onnx(compact(), tmp_path / "network.onnx")
+
+
+def test_importing_the_library_imports_no_onnx():
+    code = "import sys, torchsparcs; print(*(m for m in sys.modules if m.startswith('onnx')))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []

@@ -1,0 +1,260 @@
+"""Engines: whoever does the work, in however many parts, the outcome is the same."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import joblib
+import pytest
+import torch
+from outcomes import assert_same
+from sklearn.model_selection import cross_val_score
+
+from torchsparcs import (
+    NonFiniteLossError,
+    Population,
+    SearchConfig,
+    SparcsClassifier,
+    TrainConfig,
+    crew,
+    search,
+)
+from torchsparcs.experiments import EXPERIMENTS, reproduce
+from torchsparcs.parallel.crew import Crew
+from torchsparcs.parallel.executors import ENGINES, Engine, engine_of
+from torchsparcs.parallel.journal import Journal
+from torchsparcs.tables.datasets import load_dataset
+
+QUICK = SearchConfig(steps=40, longest=40, path=2, shrink=0.4)
+
+
+class Several(Engine):
+    """This process in turns, as if it were ``workers``; the last part is done first."""
+
+    def __init__(self, workers):
+        self.workers = workers
+
+    def map(self, function, items):
+        for place in reversed(range(len(items))):
+            yield place, function(items[place])
+
+
+def iris(seed=0, **options):
+    table = load_dataset("iris")
+    return search(table.X, table.y, config=QUICK, seed=seed, progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return iris()
+
+
+class TestParts:
+    @pytest.mark.parametrize("workers", [2, 3, 50])
+    def test_the_number_of_workers_changes_nothing(self, alone, workers):
+        assert_same(alone, iris(engine=Several(workers)))
+
+    def test_each_part_is_kept_as_it_is_done(self, alone, tmp_path, monkeypatch):
+        class Lost(Several):
+            done = 0
+
+            def map(self, function, items):
+                for found in super().map(function, items):
+                    yield found
+                    self.done += 1
+                    if self.done == 12:
+                        raise ConnectionError
+
+        options = {"checkpoint": tmp_path, "resume": "auto"}
+        with pytest.raises(ConnectionError):
+            iris(engine=Lost(2), **options)
+        parts = {path.stem for path in tmp_path.glob("*-*.safetensors")}
+        assert len(parts) >= 3
+        trained, done = crew._trained, []
+        monkeypatch.setattr(crew, "_trained", lambda *a, **k: done.append(1) or trained(*a, **k))
+        assert_same(alone, iris(engine=Several(2), **options))
+        whole = {path.stem for path in tmp_path.glob("*-*.safetensors")}
+        assert len(done) == len(whole - parts)
+        assert_same(alone, iris(engine=Several(2), **options))
+        assert len(done) == len(whole - parts)  # nothing more
+        assert_same(alone, iris(**options))  # with another number of workers what fits is used
+
+    def test_members_with_data_of_their_own(self):
+        x = torch.rand(6, 80, 2, generator=torch.Generator().manual_seed(0))
+        data = (x, x.sum(dim=-1))
+        config = TrainConfig(epochs=3, penalty_weight=tuple(10.0**-k for k in range(6)))
+        found = []
+        for engine in (Engine(), Several(3)):
+            population = Population([2, 16, 1], seeds=range(6))
+            history = Crew(engine, Journal()).train("students", population, data, config)
+            found.append((population.state_dict(), history.train_loss, history.recruited))
+        assert all(torch.equal(value, found[1][0][name]) for name, value in found[0][0].items())
+        assert found[0][1:] == found[1][1:]
+
+    @pytest.mark.parametrize("engine", [Engine(), Several(2)])
+    def test_members_that_are_lost_do_not_end_the_others(self, engine):
+        population = Population([2, 16, 1], seeds=range(4))
+        population.output_eigenvalues.data[2:] = torch.inf
+        x = torch.rand(80, 2)
+        data, config = (x, x.sum(dim=1)), TrainConfig(epochs=2)
+        history = Crew(engine, Journal()).train("some", population, data, config)
+        assert [math.isfinite(loss) for loss in history.train_loss[-1]] == [True] * 2 + [False] * 2
+        population.output_eigenvalues.data[:] = torch.inf
+        with pytest.raises(NonFiniteLossError, match="all 4 members became nan in epoch 1"):
+            Crew(engine, Journal()).train("none", population, data, config)
+
+    def test_dropout_is_the_same_in_every_part(self):
+        x = torch.rand(4, 80, 2)
+        found = []
+        for engine in (Engine(), Several(2)):
+            population = Population([2, 16, 1], seeds=range(4))
+            config = TrainConfig(epochs=2, input_dropout=0.3)
+            history = Crew(engine, Journal()).train("a", population, (x, x.sum(dim=-1)), config)
+            found.append(history.train_loss)
+        assert found[0] == found[1]
+
+    def test_unknown_names(self):
+        assert set(ENGINES) == {"local", "ray"}
+        with pytest.raises(ValueError, match=r"Expected an engine among local, ray\. Got 'dask'"):
+            engine_of("dask")
+        engine = Engine()
+        assert engine_of(engine) is engine
+        with pytest.raises(ValueError, match=r"among local, ray\. Got \['local'\]"):
+            engine_of(["local"])
+
+
+class TestThreads:
+    def test_two_searches_at_a_time(self, alone):
+        other = iris(seed=1)
+        before = torch.get_num_threads()
+        torch.set_num_threads(2)
+        torch.manual_seed(5)
+        state = torch.get_rng_state()
+        with ThreadPoolExecutor(1) as pool:
+            elsewhere = pool.submit(lambda: [iris(1), iris(0)])
+            here = [iris(0), iris(1)]
+        threads = torch.get_num_threads()
+        torch.set_num_threads(before)
+        found = [*here, *elsewhere.result()]
+        for result, expected in zip(found, [alone, other, other, alone], strict=True):
+            assert_same(result, expected)
+        assert torch.equal(torch.get_rng_state(), state)
+        assert threads == 2
+
+
+# --- Ray ---
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    ray = pytest.importorskip("ray")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+def ray_workers() -> list[int]:
+    """The processes that are at a task of ours."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"ray::_call" in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+class TestRay:
+    def test_a_cluster_finds_what_one_process_finds(self, cluster, alone, tmp_path):
+        assert engine_of("ray").workers == 2
+        assert_same(alone, iris(engine="ray", checkpoint=tmp_path))
+        assert len(list(tmp_path.glob("training *-*.safetensors"))) == 2
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
+    def test_a_worker_that_is_killed_is_made_up_for(self, cluster, alone):
+        killed, over = [], threading.Event()
+
+        def kill_some():
+            while len(killed) < 2 and not over.is_set():
+                if workers := ray_workers():
+                    os.kill(workers[0], signal.SIGKILL)
+                    killed.append(workers[0])
+                    time.sleep(1)
+                time.sleep(0.005)
+
+        killer = threading.Thread(target=kill_some)
+        killer.start()
+        try:
+            found = iris(engine="ray")
+        finally:
+            over.set()
+            killer.join()
+        assert killed
+        assert_same(alone, found)
+
+    def test_an_error_in_a_task_is_the_error_of_the_search(self, cluster):
+        with pytest.raises(ZeroDivisionError):
+            list(engine_of("ray").map(lambda item: 1 // item, [1, 0, 2]))
+
+    def test_an_experiment(self, cluster, tmp_path):
+        experiment = EXPERIMENTS["teacher-student"]
+        tiny = replace(
+            experiment.quick,
+            seeds=(100, 101, 102, 103),
+            dimension=4,
+            hidden=(16, 8),
+            points=400,
+            epochs=2,
+        )
+        found = [
+            reproduce(experiment, tmp_path / engine, setting=tiny, device="cpu", engine=engine)
+            for engine in ("local", "ray")
+        ]
+        assert found[0]["results"]["runs"] == found[1]["results"]["runs"]
+
+    def test_no_cluster_at_the_address(self, cluster):
+        code = (
+            "from torchsparcs.parallel.executors import engine_of\n"
+            "try:\n    engine_of('ray', '127.0.0.1:1')\n"
+            "except ValueError as error:\n    print(error)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "Expected a Ray cluster at '127.0.0.1:1'" in done.stdout, done.stderr
+
+
+def scores(n_jobs=None):
+    table = load_dataset("iris")
+    model = SparcsClassifier(steps=20, widths=(8,), random_state=0)
+    return cross_val_score(model, table.X, table.y, cv=2, n_jobs=n_jobs).tolist()
+
+
+class TestJoblib:
+    """scikit-learn's own parallelism over fits of an estimator."""
+
+    def test_loky(self):
+        with joblib.parallel_backend("loky"):
+            assert scores(2) == scores()
+
+    def test_ray(self, cluster):
+        from ray.util.joblib import register_ray
+
+        register_ray()
+        with joblib.parallel_backend("ray"):
+            assert scores(2) == scores()
+
+    def test_dask(self):
+        distributed = pytest.importorskip("distributed")
+        options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+        with distributed.Client(**options), joblib.parallel_backend("dask"):
+            assert scores(2) == scores()

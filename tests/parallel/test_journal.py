@@ -1,0 +1,243 @@
+"""Work that is interrupted goes on where it was, and ends as if nothing had happened."""
+
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from outcomes import assert_same
+
+from torchsparcs import SearchConfig, load_result, search
+from torchsparcs.command import jobs
+from torchsparcs.command.console import open_console
+from torchsparcs.command.jobs import PARTS, Job
+from torchsparcs.files.checkpoints import load_checkpoint
+from torchsparcs.files.packing import packed, unpacked
+from torchsparcs.parallel.journal import Journal, alone_in, opened
+from torchsparcs.tables.datasets import load_dataset
+
+KILLS = 20
+QUICK = SearchConfig(steps=40, longest=40, path=2, shrink=0.4)
+JOB = Job("iris", steps=20, widths=(8,))
+
+
+def wine():
+    table = load_dataset("wine")
+    return table.X, table.y
+
+
+class TestPacking:
+    def test_a_round_trip(self):
+        state = {
+            "tensors": [torch.arange(3), torch.tensor(2.5), torch.zeros(0, 3), torch.ones(1) > 0],
+            "numbers": [float(n) / 3 for n in range(40)],
+            "whole": list(range(40)),
+            "mixed": (None, True, 1, 0.1, "text", float("inf"), -0.0),
+            3: {"nested": ((), [], {})},
+        }
+        found = unpacked(packed(state))
+        pairs = zip(found.pop("tensors"), state.pop("tensors"), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)
+        assert found == state
+        assert str(found) == str(state)  # types and the sign of zero too
+
+    def test_views_of_one_memory_are_packed_apart(self):
+        whole = torch.arange(6.0).view(2, 3)
+        found = unpacked(packed({"whole": whole, "turned": whole.T, "row": whole[1]}))
+        assert torch.equal(found["turned"], whole.T)
+        assert torch.equal(found["row"], whole[1])
+
+    def test_what_is_no_data_is_refused(self):
+        with pytest.raises(TypeError, match=r"values and tensors.*Got object"):
+            packed([object()])
+
+    def test_a_changed_number_is_noticed(self):
+        content = bytearray(packed({"weights": torch.ones(100)}))
+        content[-100] ^= 1
+        with pytest.raises(ValueError, match="cut short or was changed"):
+            unpacked(bytes(content))
+
+    @pytest.mark.parametrize("content", [b"", b"\0" * 20, packed([1])[:-3], b"\xff" * 40])
+    def test_anything_else_is_refused(self, content):
+        with pytest.raises(ValueError, match="a state that was packed"):
+            unpacked(content)
+
+
+class TestJournal:
+    def test_a_step_is_not_done_twice(self, tmp_path):
+        done = []
+
+        def compute():
+            done.append(1)
+            return {"found": torch.ones(2)}
+
+        for _ in range(2):
+            assert torch.equal(Journal(tmp_path).step("a step", compute)["found"], torch.ones(2))
+        assert done == [1]
+        Journal().step("a step", compute)  # without a folder nothing is kept
+        assert done == [1, 1]
+
+    def test_the_time_before_counts(self, tmp_path):
+        journal = Journal(tmp_path)
+        journal._started -= 100
+        journal.keep("a step", 1)
+        again = Journal(tmp_path)
+        assert again.recall("a step") == 1
+        assert again.seconds >= 100
+
+    def test_only_the_same_work_is_gone_on_with(self, tmp_path):
+        with opened(tmp_path, {"seed": 0}, False) as journal:
+            journal.keep("a step", 1)
+        for resume in (True, "auto"):
+            with opened(tmp_path, {"seed": 0}, resume) as journal:
+                assert journal.recall("a step") == 1
+        with pytest.raises(ValueError, match="Got other seed"), opened(tmp_path, {"seed": 1}, True):
+            pass
+        with pytest.raises(ValueError, match="without unfinished"), opened(tmp_path, {}, False):
+            pass
+
+    def test_nothing_to_go_on_with(self, tmp_path):
+        with pytest.raises(ValueError, match="There is none in"), opened(tmp_path, {}, True):
+            pass
+        with pytest.raises(ValueError, match="Got none"), opened(None, {}, True):
+            pass
+
+    def test_a_second_process_is_refused_and_a_killed_one_leaves_the_place(self, tmp_path):
+        fork = multiprocessing.get_context("fork")
+        inside = fork.Event()
+
+        def stay():
+            with alone_in(tmp_path):
+                inside.set()
+                time.sleep(60)
+
+        other = fork.Process(target=stay)
+        other.start()
+        assert inside.wait(30)
+        with pytest.raises(ValueError, match="Another process works in"), alone_in(tmp_path):
+            pass
+        other.kill()
+        other.join()
+        with alone_in(tmp_path):
+            pass
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return search(*wine(), config=QUICK, progress=False)
+
+
+class TestSearch:
+    def test_with_a_journal_it_is_the_same(self, whole, tmp_path):
+        assert_same(whole, search(*wine(), config=QUICK, progress=False, checkpoint=tmp_path))
+
+    def test_interrupted_anywhere_it_goes_on(self, whole, tmp_path, monkeypatch):
+        """Ctrl-C after every single step that was kept."""
+        keep, kept = Journal.keep, []
+
+        def keep_and_stop(journal, name, found):
+            keep(journal, name, found)
+            kept.append(name)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Journal, "keep", keep_and_stop)
+        options = {"config": QUICK, "progress": False, "checkpoint": tmp_path, "resume": "auto"}
+        for _ in range(100):
+            try:
+                result = search(*wine(), **options)
+            except KeyboardInterrupt:
+                continue
+            break
+        assert len(kept) == len(set(kept)) > 10
+        assert_same(whole, result)
+
+    def test_other_data_or_settings_are_refused(self, tmp_path):
+        X, y = wine()
+        search(X, y, config=QUICK, progress=False, checkpoint=tmp_path)
+        options = {"config": QUICK, "progress": False, "checkpoint": tmp_path}
+        with pytest.raises(ValueError, match="without unfinished work"):
+            search(X, y, **options)
+        with pytest.raises(ValueError, match="Got other rows"):
+            search(X.iloc[:-1], y.iloc[:-1], **options, resume=True)
+        with pytest.raises(ValueError, match="Got other seed"):
+            search(X, y, **options, resume=True, seed=1)
+        with pytest.raises(ValueError, match="Got other config"):
+            search(X, y, **{**options, "config": SearchConfig()}, resume=True)
+
+
+# --- kill -9 ---
+
+
+def run_job(folder: Path, resume: bool) -> None:
+    torch.set_num_threads(1)
+    JOB.run(folder, open_console(quiet=True), resume=resume)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The content of all files, without the times in them."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name not in ("report.html", "model.onnx"):
+            content = path.read_bytes()
+            if path.name in ("settings.json", "history.json"):
+                values = json.loads(content)
+                values.get("settings", values).pop("seconds")
+                content = json.dumps(values).encode()
+            found[str(path.relative_to(folder))] = content
+    return found
+
+
+def assert_nothing_half_written(folder: Path) -> None:
+    """Every file can be read; what was being written has a name that begins with a dot."""
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.name.startswith("."):
+            if path.suffix == ".json":
+                json.loads(path.read_text())
+            elif path.suffix in (".safetensors", ".checkpoint") and path.parent.name == PARTS:
+                load_checkpoint(path)
+    if (folder / "settings.json").exists():
+        load_result(folder)
+
+
+def test_killed_at_twenty_moments(tmp_path, monkeypatch):
+    """kill -9 at random: each time the run goes on, and ends with the same files, bit for bit."""
+    monkeypatch.setattr(jobs, "to_onnx", lambda *_: None)  # slow, and not what this is about
+    fork = multiprocessing.get_context("fork")
+    whole = tmp_path / "whole"
+    start = time.monotonic()
+    first = fork.Process(target=run_job, args=(whole, False))
+    first.start()
+    first.join()
+    assert first.exitcode == 0
+    takes = time.monotonic() - start
+    expected = files_of(whole)
+    assert "networks/00.safetensors" in expected
+    assert not any(name.startswith(PARTS) for name in expected)
+    rng, kills, begun = random.Random(0), 0, 0
+    while kills < KILLS:
+        folder = tmp_path / f"run{begun}"
+        begun += 1
+        resume = False
+        while True:
+            process = fork.Process(target=run_job, args=(folder, resume))
+            process.start()
+            if kills < KILLS:
+                process.join(rng.uniform(0, takes / 2))
+                if process.is_alive():
+                    os.kill(process.pid, signal.SIGKILL)
+                    kills += 1
+            process.join()
+            if process.exitcode == 0:
+                break
+            assert process.exitcode == -signal.SIGKILL
+            assert_nothing_half_written(folder)
+            resume = (folder / PARTS / "job.json").exists()
+        found = files_of(folder)
+        assert [name for name in {*found, *expected} if found.get(name) != expected.get(name)] == []
+        shutil.rmtree(folder)

@@ -1,0 +1,233 @@
+"""Rows are judged by fits that did not see them, and the judgement is the plain computation."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, log_loss, r2_score
+from torch import nn
+
+from torchsparcs.searching.folded import Evidence, Judgement, counted_rows
+from torchsparcs.searching.folds import FOLDS, Folds, folds_of
+from torchsparcs.searching.folds import given as given_rows
+from torchsparcs.spectral.population import HasMembers
+from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
+
+CLASSES = torch.arange(60) % 3
+
+
+def check(folds: Folds, rows: int):
+    """What holds for every kind of folds."""
+    assert folds.fitted.shape == (folds.fits, rows)
+    judged = folds.judged
+    assert torch.equal(judged, (folds.judge >= 0).nonzero().squeeze(1))
+    assert not folds.fitted[folds.judge[judged], judged].any()
+    # what a fit does not see is what it judges
+    for index, fitted in enumerate(folds.fitted):
+        assert torch.equal(~fitted, folds.judge == index)
+
+
+class TestFolds:
+    @settings(max_examples=40, deadline=None)
+    @given(rows=st.integers(2, 80), data=st.data(), seed=st.integers(0, 99))
+    def test_every_row_is_judged_once_by_a_fit_that_did_not_see_it(self, rows, data, seed):
+        count = data.draw(st.integers(2, rows))
+        folds = folds_of(count, torch.zeros(rows), False, seed)
+        check(folds, rows)
+        assert folds.fits == count + 1
+        assert len(folds.judged) == rows
+        assert folds.fitted[-1].all()
+        sizes = (~folds.fitted[:-1]).sum(dim=1)
+        assert sizes.max() - sizes.min() <= 1
+
+    @pytest.mark.parametrize(
+        ("share", "held_out"), [(0.5, 30), (0.4, 24), (0.3, 18), (0.2, 12), (0.01, 1)]
+    )
+    def test_a_share_is_held_out_once(self, share, held_out):
+        folds = folds_of(share, torch.zeros(60), False, 0)
+        check(folds, 60)
+        assert folds.fits == 2
+        assert len(folds.judged) == held_out
+        assert folds.fitted[-1].all()
+
+    def test_auto_takes_folds_for_few_rows_and_a_fifth_of_many(self):
+        for rows, fits, judged in ((2, 3, 2), (9999, FOLDS + 1, 9999), (10_000, 2, 2000)):
+            folds = folds_of("auto", torch.zeros(rows), False, 0)
+            check(folds, rows)
+            assert (folds.fits, len(folds.judged)) == (fits, judged)
+
+    @pytest.mark.parametrize("validation", [4, 0.25])
+    def test_classes_are_spread_evenly(self, validation):
+        """Of each of three classes of 20 rows, every fold has five."""
+        folds = folds_of(validation, CLASSES, True, 0)
+        for fold in range(folds.fits - 1):
+            assert torch.bincount(CLASSES[folds.judge == fold]).tolist() == [5, 5, 5]
+
+    def test_the_seed_decides(self):
+        first, second, other = (folds_of(4, CLASSES, True, seed) for seed in (0, 0, 1))
+        assert torch.equal(first.judge, second.judge)
+        assert not torch.equal(first.judge, other.judge)
+        state = torch.get_rng_state()
+        folds_of(4, CLASSES, True, 2)
+        assert torch.equal(state, torch.get_rng_state())
+
+    def test_given_rows_are_judged_and_never_fitted(self):
+        folds = given_rows(5, 3)
+        check(folds, 8)
+        assert folds.fits == 1
+        assert folds.judged.tolist() == [5, 6, 7]
+
+    @pytest.mark.parametrize("bad", [1, 0, 11, True, 0.0, 0.6, -0.2, "four", None, float("nan")])
+    def test_bad_ones(self, bad):
+        with pytest.raises(ValueError, match=r"folds from 2 to 10, or a pair \(X, y\)\. Got"):
+            folds_of(bad, torch.zeros(10), False, 0)
+
+
+class Constant(nn.Module, HasMembers):
+    """Members that each say one thing of every row; ``outputs`` (members, k)."""
+
+    def __init__(self, outputs):
+        super().__init__()
+        self.outputs = nn.Parameter(torch.tensor(outputs, dtype=torch.float64))
+        self.members = len(outputs)
+
+    def forward(self, input):
+        return self.outputs[:, None].expand(-1, len(input), -1)
+
+
+def evidence(target, task, validation=3, weights=None) -> Evidence:
+    rows = len(target)
+    inputs = torch.randn(rows, 2, generator=torch.Generator().manual_seed(0))
+    weights = torch.ones(rows) if weights is None else weights
+    folds = folds_of(validation, target, task != "regression", 0)
+    return Evidence(inputs, target, weights, folds, task)
+
+
+def own_outputs(found: Evidence, group: list) -> np.ndarray:
+    """What the members of one group say of each judged row."""
+    return np.array(group)[found.folds.judge[found.folds.judged]]
+
+
+WEIGHTS = torch.tensor([0.5, 1.0, 3.0]).repeat(20)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("validation", [3, 0.5])
+class TestJudging:
+    def test_regression(self, weights, validation):
+        target = torch.randn(60, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+        found = evidence(target, "regression", validation, weights)
+        groups = [[[0.1 * member + group] for member in range(found.fits)] for group in (0, 1)]
+        judgements = found.judge(Constant([*groups[0], *groups[1]]))
+        rows = found.folds.judged
+        y, w = target[rows].numpy(), found.weights[rows].double().numpy()
+        for group, judgement in zip(groups, judgements, strict=True):
+            said = own_outputs(found, group)[:, 0]
+            own = r2_score(y, np.full_like(said, group[-1][0]), sample_weight=w)
+            assert judgement.own == pytest.approx(own)
+            assert judgement.loss == pytest.approx(np.average((y - said) ** 2, weights=w))
+            assert judgement.score == pytest.approx(r2_score(y, said, sample_weight=w))
+            spread = np.average((y - np.average(y, weights=w)) ** 2, weights=w)
+            scores = 1 - (y - said) ** 2 / spread
+            share = w / w.sum()
+            error = np.sqrt((share**2 * (scores - share @ scores) ** 2).sum())
+            assert judgement.standard_error == pytest.approx(error)
+        assert judgements[0].score > judgements[1].score
+
+    def test_classes(self, weights, validation):
+        found = evidence(CLASSES, "multiclass", validation, weights)
+        logits = [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]]
+        group = logits[: found.fits]
+        (judgement,) = found.judge(Constant(group))
+        rows = found.folds.judged
+        y, w = CLASSES[rows].numpy(), found.weights[rows].double().numpy()
+        said = own_outputs(found, group)
+        delivered = np.full(len(y), np.argmax(group[-1]))
+        assert judgement.own == pytest.approx(accuracy_score(y, delivered, sample_weight=w))
+        shares = np.exp(said) / np.exp(said).sum(axis=1, keepdims=True)
+        accuracy = accuracy_score(y, said.argmax(axis=1), sample_weight=w)
+        assert judgement.score == pytest.approx(accuracy)
+        assert judgement.loss == pytest.approx(log_loss(y, shares, sample_weight=w))
+        hits, share = said.argmax(axis=1) == y, w / w.sum()
+        error = np.sqrt((share**2 * (hits - accuracy) ** 2).sum())
+        assert judgement.standard_error == pytest.approx(error)
+        if weights is None:  # as for any share of n rows
+            assert error == pytest.approx(np.sqrt(accuracy * (1 - accuracy) / len(y)))
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"), [(0.9, True), (0.81, True), (0.79, False), (np.nan, False)]
+)
+def test_a_network_bears_its_score_out_or_not(own, expected):
+    assert Judgement(0.1, 0.83, 0.03, None, own).is_borne_out is expected
+
+
+def test_what_each_member_is_fitted_to():
+    found = evidence(CLASSES, "multiclass", 3, WEIGHTS)
+    weights = found.member_weights(2)
+    assert weights.shape == (2 * 4, 60)
+    assert torch.equal(weights[:4], weights[4:])
+    assert torch.equal(weights[3], WEIGHTS)
+    for fit in range(3):
+        assert torch.equal(weights[fit], torch.where(found.folds.judge == fit, 0, WEIGHTS))
+    few = found.some_inputs(0, 7)
+    seen = found.inputs[found.folds.fitted[0]].double()
+    assert 5 <= len(few) <= 7
+    assert all((seen == row).all(dim=1).any() for row in few)
+    assert torch.equal(found.some_inputs(3, 1000), found.inputs.double())
+
+
+def test_without_the_fit_that_judges_nothing():
+    whole = evidence(CLASSES, "multiclass", 3)
+    for count, fits in ((None, 3), (1, 1), (2, 2)):
+        some = whole.judging_fits(count)
+        check(some.folds, 60)
+        assert some.fits == fits
+        assert torch.equal(some.folds.fitted, whole.folds.fitted[:fits])
+        assert torch.equal(some.folds.judged, (whole.folds.judge < fits).nonzero().squeeze(1))
+
+
+class TestFromATable:
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    y = np.array(["a", "b", "c"] * 4)
+    preprocessing = Preprocessing(Inputs.fit(X), Target.fit(y))
+
+    def test_rows_of_weight_zero_are_left_out(self):
+        weight = np.arange(12) % 4
+        frame = pd.DataFrame(self.X, columns=["u", "v"], index=range(100, 112))
+        for table in (self.X, frame):
+            X, y, counts = counted_rows(table, self.y, weight)
+            assert np.array_equal(X, self.X[weight > 0])
+            assert np.array_equal(y, self.y[weight > 0])
+            assert np.array_equal(counts, weight[weight > 0])
+        X, y, counts = counted_rows(self.X, self.y, None)
+        assert X is self.X
+        assert counts is None
+        with pytest.raises(ValueError, match=r"as many rows in X as in y\. Got 12 and 5"):
+            counted_rows(self.X, self.y[:5], None)
+
+    def test_as_the_preprocessing_sees_them(self):
+        weight = np.arange(1.0, 13.0)
+        found = Evidence.of(self.preprocessing, self.X, self.y, weight, 4, 7)
+        assert torch.equal(found.inputs, self.preprocessing.inputs.transform(self.X))
+        assert found.targets.tolist() == [0, 1, 2] * 4
+        assert found.weights.tolist() == weight.tolist()
+        assert torch.equal(found.folds.judge, folds_of(4, found.targets, True, 7).judge)
+        assert found.task == "multiclass"
+
+    def test_given_rows_come_last_and_judge(self):
+        pair = (self.X[:3] + 1, self.y[3:6])
+        found = Evidence.of(self.preprocessing, self.X, self.y, np.full(12, 2.0), pair, 0)
+        assert torch.equal(found.inputs[12:], self.preprocessing.inputs.transform(pair[0]))
+        assert found.targets[12:].tolist() == [0, 1, 2]
+        assert found.weights.tolist() == [2.0] * 12 + [1.0] * 3
+        assert found.folds.judged.tolist() == [12, 13, 14]
+        for bad, message in [
+            ((self.X,), r"a pair \(X, y\)\. Got 1"),
+            ((self.X, self.y, self.y), r"a pair \(X, y\)\. Got 3"),
+            ((self.X, self.y[:3]), r"in y for validation\. Got 12 and 3"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                Evidence.of(self.preprocessing, self.X, self.y, None, bad, 0)

@@ -1,0 +1,360 @@
+"""From a table to an honest front: what is simple stays small, nothing judges what it has seen."""
+
+import dataclasses
+import math
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from torchsparcs import SearchConfig, SearchResult, search
+from torchsparcs.compact.direct import DirectSpace
+from torchsparcs.parallel.crew import Crew
+from torchsparcs.searching.folded import Judgement
+from torchsparcs.searching.folds import FOLDS
+from torchsparcs.searching.front import ROUNDING
+from torchsparcs.searching.ladder import Rung, is_worth_going_on, landing
+from torchsparcs.searching.search import _Search
+from torchsparcs.searching.strategies import WAYS
+
+QUICK = SearchConfig(epochs=1, path=2, ways=("asleep",), shrink=0.5, lr=0.03)
+X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+Y = np.abs(X[:, 0])
+
+
+def found(x=X, y=Y, steps=20, **options) -> SearchResult:
+    defaults = {"widths": (12, 6), "penalty_weights": (1e-3,), "validation": 2, "device": "cpu"}
+    config = dataclasses.replace(QUICK, steps=steps)
+    options = {**defaults, "config": config, **options}
+    return search(x, y, **options, progress=False)
+
+
+@pytest.fixture(scope="module")
+def kink() -> SearchResult:
+    return found(steps=100, penalty_weights=(1e-3, 1e-4), validation=4)
+
+
+@pytest.fixture(scope="module")
+def xor() -> SearchResult:
+    labels = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    return found(X, labels, steps=100, penalty_weights="auto")
+
+
+@pytest.fixture
+def everything(monkeypatch):
+    """Every candidate is kept, whatever its score."""
+    monkeypatch.setattr(
+        sys.modules["torchsparcs.searching.search"], "on_the_front", lambda found, *_: found
+    )
+    monkeypatch.setattr(
+        sys.modules["torchsparcs.searching.search"], "LANDINGS", 0
+    )  # judges say where
+
+
+def numbers(result: SearchResult) -> list:
+    return [(c.architecture, c.score, c.standard_error, c.loss, c.member) for c in result.front]
+
+
+def is_same(first: SearchResult, second: SearchResult) -> bool:
+    pairs = zip(first.front, second.front, strict=True)
+    states = [(a.network.state_dict(), b.network.state_dict()) for a, b in pairs]
+    return all(
+        a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a) for a, b in states
+    )
+
+
+class TestTheFront:
+    @pytest.mark.parametrize("name", ["kink", "xor"])
+    def test_rises_with_size_and_is_never_below_the_linear_model(self, name, request):
+        result = request.getfixturevalue(name)
+        front, linear = result.front, result.linear
+        assert len(front) > 1
+        for smaller, larger in pairwise(front):
+            assert smaller.parameters < larger.parameters
+            assert smaller.score < larger.score
+        for candidate in (*front, linear):
+            assert candidate.parameters == sum(p.numel() for p in candidate.network.parameters())
+            assert 0 < candidate.macs <= candidate.parameters
+        assert len(linear.widths) == 2
+        least = linear.score - ROUNDING
+        assert any(c.parameters <= linear.parameters and c.score >= least for c in front)
+
+    def test_of_a_kink_has_few_columns_and_neurons(self, kink):
+        """|x| = 2 max(x, 0) − x; the doctest of search finds just that."""
+        small = kink.smallest()
+        assert small.network.reads is not None
+        assert 0 in small.network.reads
+        assert small.parameters <= 14
+        assert kink.best().score > 0.95 > 0.1 > kink.linear.score
+        assert np.abs(kink.predict(X) - Y).mean() < 0.05
+
+    def test_of_a_product_of_signs_needs_hidden_neurons(self, xor):
+        assert xor.settings["task"] == "binary"
+        assert len(xor.smallest().widths) > 2
+        assert xor.best().score > 0.85 > 0.7 > xor.linear.score
+        assert set(xor.predict(X)) == {"same", "other"}
+
+    def test_of_noise_is_no_better_than_nothing(self):
+        """Twenty columns of noise fit sixty rows a little; rows held out are not fooled."""
+        draw = np.random.default_rng(1)
+        x, y = draw.normal(size=(60, 20)), draw.normal(size=60)
+        result = found(x, y, penalty_weights=(1e-4,))
+        assert result.best().score < 0.2
+        assert result.score(x, y, result.linear) > max(0.1, result.linear.score + 0.3)
+
+    def test_holds_nothing_larger_than_allowed(self):
+        result = found(max_parameters=5)
+        assert result.best().parameters <= 5
+        assert found(max_parameters=2).best().parameters == 2
+        wide = np.random.default_rng(0).normal(size=(60, 80))
+        assert found(wide, wide[:, 0], max_parameters=3).best().parameters <= 3
+
+    def test_remembers_how_it_was_found(self, kink, xor):
+        settings = kink.settings
+        assert settings["penalty_weights"] == [1e-3, 1e-3, 1e-4]
+        assert (settings["rows"], settings["judged_rows"], settings["fits"]) == (200, 200, 5)
+        assert settings["widths"] == [3, 12, 6, 1]
+        assert settings["config"] == dataclasses.asdict(dataclasses.replace(QUICK, steps=100))
+        largest, *others = xor.settings["penalty_weights"]
+        assert others == pytest.approx([largest / 5, largest / 25])
+        for candidate in (*kink.front, kink.linear):
+            mine = kink.history.member(candidate.member)
+            assert candidate.member % 5 == 4
+            assert mine.recruited[-1] == [0, 0] or candidate.member >= 5
+        assert kink.history.member(kink.linear.member).recruited[-1] == [0, 0]
+
+
+class TestTables:
+    def test_a_frame_with_text(self):
+        draw = np.random.default_rng(0)
+        frame = pd.DataFrame({"x": draw.normal(size=150), "city": draw.choice(list("abc"), 150)})
+        y = frame["x"].where(frame["city"] == "b", 2.0)
+        result = found(frame, y, steps=50)
+        assert result.preprocessing.inputs.encoded_names == ("x", "city=a", "city=b", "city=c")
+        assert result.best().score > 0.8
+        assert result.predict(frame.iloc[:7], "best").shape == (7,)
+
+    def test_several_outputs(self):
+        result = found(X, np.stack([X[:, 0], 100 * np.abs(X[:, 1])], axis=1), steps=40)
+        assert result.settings["task"] == "regression"
+        assert result.best().score > 0.9
+        assert result.predict(X).shape == (200, 2)
+        assert result.predict(X)[:, 1].max() > 50
+
+    def test_classes_told_by_the_target_or_asked_for(self):
+        three = np.digitize(X[:, 0], [-0.3, 0.3])
+        assert found(X, three, steps=5, task="regression").settings["task"] == "regression"
+        result = found(X, np.array(list("abc"))[three])
+        assert result.settings["task"] == "multiclass"
+        assert result.score(X, np.array(list("abc"))[three]) > 0.8
+        assert set(result.predict(X)) == set("abc")
+
+
+class TestWeights:
+    def test_a_row_of_weight_zero_is_not_there(self):
+        spoiled, weight = Y.copy(), np.ones(200)
+        spoiled[::4], weight[::4] = 50.0, 0.0
+        kept = weight > 0
+        weighted, without = found(y=spoiled, sample_weight=weight), found(X[kept], Y[kept])
+        assert weighted.preprocessing == without.preprocessing
+        assert numbers(weighted) == numbers(without)
+        assert is_same(weighted, without)
+        labels = np.where(Y > 0.5, "high", "low").astype(object)
+        labels[::4] = "never"
+        classes = found(y=labels, sample_weight=weight).preprocessing.target.classes
+        assert classes == ("high", "low")
+
+    def test_rows_count_as_much_as_they_weigh(self):
+        """Half of the rows say +x and half say −x; the heavier ones are believed."""
+        sign = np.where(np.arange(200) % 2, 1.0, -1.0)
+        result = found(y=sign * X[:, 0], sample_weight=np.where(sign > 0, 10.0, 1.0))
+        assert np.corrcoef(result.predict(X), X[:, 0])[0, 1] > 0.8
+
+
+class TestValidation:
+    pair = (np.random.default_rng(5).uniform(-1, 1, (50, 3)),)
+
+    def test_given_rows_judge_and_are_never_fitted(self, everything):
+        x = self.pair[0]
+        plain = found(validation=(x, np.abs(x[:, 0])))
+        corrupt = found(validation=(x, 1000 * np.sin(99 * x[:, 1])))
+        assert is_same(plain, corrupt)
+        assert plain.preprocessing == corrupt.preprocessing
+        assert numbers(plain) != numbers(corrupt)
+        assert (plain.settings["judged_rows"], plain.settings["fits"]) == (50, 1)
+        for candidate in plain.front:
+            score = plain.score(x, np.abs(x[:, 0]), candidate)
+            assert candidate.score == pytest.approx(score, rel=1e-4, abs=1e-4)
+
+    @pytest.mark.parametrize(
+        ("validation", "fits", "judged"), [(2, 3, 200), (0.25, 2, 50), ("auto", FOLDS + 1, 200)]
+    )
+    def test_parts_of_the_rows(self, validation, fits, judged):
+        settings = found(validation=validation, steps=5).settings
+        assert (settings["fits"], settings["judged_rows"]) == (fits, judged)
+
+
+class TestRepeating:
+    def test_the_seed_decides_everything(self):
+        first, second, other = (found(steps=20, seed=seed) for seed in (0, 0, 1))
+        assert is_same(first, second)
+        assert numbers(first) == numbers(second)
+        assert numbers(first) != numbers(other)
+
+    def test_threads_and_random_numbers_are_left_alone(self, monkeypatch):
+        threads, state = torch.get_num_threads(), torch.get_rng_state()
+        during = []
+        monkeypatch.setattr(
+            _Search,
+            "_path_from_pilot",
+            lambda self: during.append(torch.get_num_threads()) or 1 / 0,
+        )
+        torch.set_num_threads(2)
+        try:
+            found(steps=5)
+            with pytest.raises(ZeroDivisionError):
+                found(penalty_weights="auto")
+            assert during == [1]
+            assert torch.get_num_threads() == 2
+        finally:
+            torch.set_num_threads(threads)
+        assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("best", [0, 1])
+def test_the_way_that_rehearses_best_is_taken(best, monkeypatch):
+    names = tuple(WAYS)[:2]
+    losses = {WAYS[names[best]]: 0.1, WAYS[names[1 - best]]: 0.2}
+    monkeypatch.setattr(_Search, "_rehearsal", lambda self, *plan: ([9.0, losses[plan[-1]]], []))
+    config = dataclasses.replace(QUICK, steps=5, ways=names)
+    assert found(config=config).settings["way"] == names[best]
+
+
+def test_bad_input():
+    for options, message in [
+        ({"config": 5}, r"a SearchConfig\. Got int"),
+        ({"y": Y[:9]}, r"as many rows in X as in y\. Got 200 and 9"),
+        ({"max_parameters": 0}, "Expected max_parameters"),
+        ({"max_parameters": 1}, r"max_parameters of at least 2.*Got 1"),
+        ({"penalty_weights": ()}, r"'auto' or positive numbers\. Got \(\)"),
+        ({"penalty_weights": 0.1}, r"'auto' or positive numbers\. Got 0\.1"),
+        ({"penalty_weights": (1.0, -1.0)}, "'auto' or positive numbers"),
+        ({"validation": (X,)}, r"a pair \(X, y\)\. Got 1"),
+        ({"validation": (X, Y[:3])}, r"for validation\. Got 200 and 3"),
+        ({"validation": 0.9}, "a share of the rows up to 0.5"),
+        ({"widths": (0,)}, "Expected"),
+        ({"sample_weight": -Y}, "sample weights that are finite, not negative"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            found(**options)
+    for options in ({"steps": 0}, {"shrink": 1.0}, {"ways": ("sleepy",)}, {"ways": ()}):
+        with pytest.raises(ValueError, match=f"Expected {next(iter(options))}"):
+            SearchConfig(**options)
+
+
+class TestTheLinearModel:
+    def test_is_the_least_squares_fit_where_that_is_better(self):
+        """Nearly the same column twice: gradient descent does not get there."""
+        draw = np.random.default_rng(0)
+        a = draw.normal(size=200)
+        x = np.column_stack([a, a + 1e-3 * draw.normal(size=200)])
+        result = found(x, 1000 * (x[:, 0] - x[:, 1]))
+        assert result.linear.score > 0.999
+        assert result.best().score >= result.linear.score
+
+
+class TestAtTheDoor:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"seed": "a"}, "seed to be an integer"),
+            ({"device": "foo"}, "Expected a device like"),
+            ({"widths": 32}, "Expected widths of hidden layers"),
+            ({"activation": torch.tanh}, "activation by its name"),
+            ({"max_parameters": 1}, "at least 2"),
+            ({"max_parameters": 2.5}, "max_parameters to be an integer"),
+            ({"engine": None}, r"an engine among local, ray\. Got None"),
+        ],
+    )
+    def test_what_cannot_be_is_refused_before_the_work(self, monkeypatch, options, message):
+        monkeypatch.setattr(Crew, "train", None)
+        with pytest.raises(ValueError, match=message):
+            found(**options)
+
+    def test_numbers_of_numpy_are_numbers(self):
+        result = found(
+            penalty_weights=np.array([1e-3]),
+            validation=np.int64(2),
+            max_parameters=np.int64(40),
+            seed=np.int64(1),
+        )
+        assert result.pick(np.int64(0)) is result.front[0]
+        assert result.best().parameters <= 40
+        assert result.settings["max_parameters"] == 40
+
+    def test_many_validation_rows_do_not_thin_out_the_batches(self):
+        x = np.random.default_rng(5).uniform(-1, 1, (20_000, 3))
+        few, many = (found(validation=(x[:n], np.abs(x[:n, 0]))) for n in (50, 20_000))
+        assert few.settings["rows"] == many.settings["rows"] == len(X)
+        assert few.history.epochs == many.history.epochs
+
+
+def test_of_many_columns_several_go_at_once(monkeypatch):
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(300, 400))
+    result = found(x, x[:, 7] + 0.5 * x[:, 70], steps=60)
+    small = result.smallest()
+    assert {7, 70} <= set(small.network.reads)
+    assert result.best().score > 0.95
+
+
+def rung(columns: int, score: float, own: float = 1.0) -> Rung:
+    """A linear network that reads some of ten columns and a bias."""
+    weights = (torch.arange(10) < columns).double()[None]
+    direct = DirectSpace(weights, weights.new_ones(1), torch.empty(0, dtype=torch.long), "relu")
+    return Rung(0, 1, Judgement(0.0, score, 0.02, None, own), [direct])
+
+
+@pytest.mark.parametrize(
+    ("smallest", "expected"),
+    [
+        (rung(2, 0.89), True),  # within an error of the best
+        (rung(2, 0.87), False),
+        (rung(3, 0.95), False),  # better, but not so small
+        (rung(2, 0.95, own=0.5), False),  # it does not do what its copies did
+    ],
+)
+def test_cutting_goes_on_while_nothing_is_lost(smallest, expected):
+    assert is_worth_going_on([rung(9, 0.9), rung(5, 0.7), smallest], 3) is expected
+
+
+def test_it_lands_between_the_smallest_good_network_and_the_next_size_below():
+    rungs = [rung(9, 0.9), rung(7, 0.91), rung(5, 0.895), rung(3, 0.7), rung(4, 0.95, own=0.5)]
+    options = {"smallest": 2, "largest": None, "shrink": 0.6}
+    assert landing(rungs, **options) == (rungs[2], 5)  # which was tried, and not borne out
+    assert landing(rungs[:3], **options) == (rungs[2], 0.6 * 6)
+    assert landing(rungs, **{**options, "largest": 5}) == (rungs[3], 0.6 * 4)
+    assert landing([rung(1, 0.9)], **options) is None  # nothing smaller is possible
+    assert landing([rung(2, math.nan)], **options) is None
+
+
+def test_a_size_between_two_rungs_is_found():
+    """Without the landing the smallest network that is good enough has six neurons."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(600, 6, generator=generator)
+    y = torch.relu(x @ torch.randn(6, 5, generator=generator))
+    y = y @ torch.randn(5, 3, generator=generator)
+    config = SearchConfig(steps=500, ways=("asleep",), path=3)
+    result = search(x, y, widths=(20,), config=config, device="cpu", progress=False)
+    assert result.smallest().widths == (6, 5, 3)
+
+
+def test_a_search_goes_on_below_a_tenth_of_the_columns():
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(200, 60))
+    result = found(x, 2 * x[:, 7])
+    assert result.smallest().network.reads == (7,)
+    assert result.smallest().parameters == 2

@@ -1,0 +1,203 @@
+"""Data sets: what a file holds arrives, and what is wrong with one is said in a sentence."""
+
+import gzip
+import io
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from torchsparcs.tables.datasets import BUILT_IN, Dataset, load_dataset
+from torchsparcs.tables.preprocessing import Inputs, Target
+from torchsparcs.tables.readers import read_table
+
+TABLE = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5], "c d": ["x", "y,z"], "price": [10.5, 20.0]})
+
+
+def table_bytes(write) -> bytes:
+    stream = io.BytesIO()
+    write(stream)
+    return stream.getvalue()
+
+
+PARQUET = table_bytes(TABLE.to_parquet)
+NPZ = table_bytes(lambda file: np.savez(file, X=np.eye(2), y=[0, 1]))
+FILES = {
+    "house.csv": TABLE.to_csv(index=False).encode(),
+    "house.CSV": b"\xef\xbb\xbf" + TABLE.to_csv(index=False).encode(),
+    "house.tsv": TABLE.to_csv(index=False, sep="\t").encode(),
+    "semicolons.csv": TABLE.to_csv(index=False, sep=";").encode(),
+    "bars.csv": b'a|b|"c d"|price\n1|0.5|x|10.5\n2|1.5|y,z|20\n',
+    "blanks.csv": b'\n\na, b, "c d", price\r\n1, 0.5, x, 10.5\r\n2, 1.5, "y,z", 20.0\r\n',
+    "house.csv.gz": gzip.compress(TABLE.to_csv(index=False).encode()),
+    "house.parquet": PARQUET,
+    "house.npz": table_bytes(lambda file: np.savez(file, **{k: list(TABLE[k]) for k in TABLE})),
+}
+
+
+def file(folder, name: str, content: bytes):
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_table_comes_from_any_file(tmp_path, name):
+    path = file(tmp_path, name, FILES[name])
+    dataset = load_dataset(path, "price")
+    assert (dataset.name, dataset.target) == (name.split(".")[0], "price")
+    pd.testing.assert_frame_equal(dataset.X, TABLE.drop(columns="price"))
+    pd.testing.assert_series_equal(dataset.y, TABLE["price"])
+    pd.testing.assert_frame_equal(read_table(str(path)), TABLE)
+    assert list(load_dataset(path, ["b", "price"]).y) == ["b", "price"]
+
+
+@pytest.mark.parametrize("names", ["Xy", "xy"])
+def test_arrays_come_with_their_target(tmp_path, names):
+    def arrays(**parts):
+        return file(tmp_path, "a.npz", table_bytes(lambda f: np.savez(f, **parts)))
+
+    X, y = names
+    dataset = load_dataset(arrays(**{X: np.eye(3), y: np.arange(3)}))
+    assert isinstance(dataset, Dataset)
+    assert (list(dataset.X), dataset.target) == (["x0", "x1", "x2"], "y")
+    assert dataset.y.tolist() == [0, 1, 2]
+    dataset = load_dataset(arrays(**{X: np.eye(3), y: np.ones((3, 2))}))
+    assert (dataset.target, dataset.y.shape) == (["y0", "y1"], (3, 2))
+    dataset = load_dataset(arrays(x=np.arange(3), y=np.arange(3)))
+    assert (list(dataset.X), dataset.target) == (["x"], "y")
+    assert read_table(arrays(**{X: np.eye(2)})).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "task", "label"),
+    [
+        ("digits", 64, "multiclass", 0),
+        ("iris", 4, "multiclass", "setosa"),
+        ("wine", 13, "multiclass", "class_0"),
+        ("breast_cancer", 30, "binary", "benign"),
+        ("diabetes", 10, "regression", None),
+    ],
+)
+def test_built_in_sets_are_there_and_fit(name, columns, task, label):
+    dataset = load_dataset(name)
+    target = Target.fit(dataset.y)
+    assert (dataset.name, dataset.X.shape[1], target.task) == (name, columns, task)
+    assert target.classes is None if label is None else target.classes[0] == label
+    assert Inputs.fit(dataset.X).names == tuple(dataset.X.columns)
+    assert load_dataset("iris", "sepal width (cm)").X.shape == (150, 4)
+
+
+def test_the_target_is_the_column_that_is_called_so(tmp_path):
+    assert load_dataset(file(tmp_path, "a.csv", b"a,Label\n1,2\n")).target == "Label"
+    two = file(tmp_path, "a.csv", b"class,y,c\n1,2,3\n")
+    with pytest.raises(
+        ValueError, match=r"Expected a target: .* The columns are 'class', 'y', 'c'"
+    ):
+        load_dataset(two)
+    many = ",".join(f"c{i}" for i in range(12)).encode()
+    with pytest.raises(ValueError, match=r"'c8', 'c9', \.\.\.\."):
+        load_dataset(file(tmp_path, "a.csv", many + b"\n" + many))
+    house = file(tmp_path, "house.csv", FILES["house.csv"])
+    with pytest.raises(ValueError, match=r"'c d', 'price'\. Got 'Prices'\. Did you mean 'price'\?"):
+        load_dataset(house, "Prices")
+    for target in ([], ["a", "a"]):
+        with pytest.raises(ValueError, match="different columns as targets"):
+            load_dataset(house, target)
+    with pytest.raises(ValueError, match=r"Expected columns besides the target. Got 'a', 'b'"):
+        load_dataset(house, list(TABLE))
+
+
+def test_columns_are_dropped(tmp_path):
+    path = file(tmp_path, "a.csv", b"id,a,label,y\n7,1,2,3\n8,1,2,3\n")
+    dataset = load_dataset(path, drop=["id", "y"])  # then one target is left
+    assert (list(dataset.X), dataset.target) == (["a"], "label")
+    assert list(load_dataset(path, "y", drop="id").X) == ["a", "label"]
+    with pytest.raises(ValueError, match=r"columns to drop among .*Got 'Id'\. Did you mean 'id'\?"):
+        load_dataset(path, "y", drop="Id")
+    with pytest.raises(ValueError, match=r"a target that is not dropped\. Got 'y'"):
+        load_dataset(path, "y", drop=["y"])
+    with pytest.raises(ValueError, match=r"besides the target\. Got 'y' only"):
+        load_dataset(path, "y", drop=["id", "a", "label"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", b"", "a.csv is empty"),
+        ("a.csv", b" \n\n", "a.csv is empty"),
+        ("a.csv", b"a,b\n", "Expected rows below the header. .*a.csv has none"),
+        ("a.csv", b"a,b,a\n1,2,3\n", "different names. Got more than one 'a'"),
+        ("a.csv", b"5.1,3.5,x\n4.9,3.0,x\n", "names in the first line. .* '5.1', '3.5': add"),
+        ("a.csv", b"a,b\n1,2\n3,4,5\n", "Expected as many fields .* 2 fields in line 3, saw 3"),
+        ("a.csv", b"a,b\n1,2,3\n3,4,5\n", "Expected 2 fields in a row.*a.csv has more"),
+        ("a.csv", b'a,b\n1,"2\n', "EOF inside string"),
+        ("a.csv", b"a,b\n1,caf\xe9\n", "UTF-8. .* byte at position 9: save it as UTF-8"),
+        ("a.csv", "a,b\n1,2\n".encode("utf-16"), "in UTF-16: save it as UTF-8"),
+        ("a.csv", PARQUET, "Expected text. .*a.csv is parquet"),
+        ("a.csv", NPZ, "Expected text. .*a.csv is a zip archive"),
+        ("a.csv", gzip.compress(b"a", mtime=0), "Expected text. .*a.csv is gzip"),
+        ("a.csv.gz", b"a,b\n1,2\n", "a whole gzip file"),
+        ("a.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "a whole gzip file"),
+        ("a.parquet", b"a,b\n1,2\n", "Expected a parquet file. .* is something else"),
+        ("a.parquet", PARQUET[:-20], "Expected a whole parquet file"),
+        ("a.npz", b"a,b\n1,2\n", "a whole .npz file of plain arrays"),
+        ("a.npz", NPZ[:-30], "a whole .npz file of plain arrays"),
+        ("a.npz", table_bytes(lambda f: np.save(f, np.eye(2))), "a whole .npz file of plain"),
+        ("a.npz", table_bytes(lambda f: np.savez(f, X=[{}], y=[1])), "a whole .npz file of plain"),
+        ("a.npz", table_bytes(lambda f: zipfile.ZipFile(f, "w").close()), "a.npz has none"),
+        (
+            "a.npz",
+            table_bytes(lambda f: np.savez(f, X=np.ones((2, 3, 3)), y=[1, 2])),
+            r"Expected X of shape \(rows, features\).* has X \(2, 3, 3\), y \(2,\)",
+        ),
+        ("a.npz", table_bytes(lambda f: np.savez(f, X=np.eye(2), y=[1])), "y with as many rows"),
+        ("a.npz", table_bytes(lambda f: np.savez(f, a=[1], b=[1, 2])), "columns of one length"),
+        ("a.npz", table_bytes(lambda f: np.savez(f, a=1, b=2)), "columns of one length"),
+        ("a.xlsx", b"PK", "a file that ends in .csv, .tsv, .*Got '.*a.xlsx'"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path, name, content, words):
+    path = file(tmp_path, name, content)
+    with pytest.raises(ValueError, match=words) as caught:
+        load_dataset(path, "b")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"Expected a data file. There is none at .*a.csv"):
+        load_dataset(tmp_path / "a.csv")
+    (tmp_path / "b.csv").mkdir()
+    with pytest.raises(ValueError, match=r"b.csv is a folder"):
+        load_dataset(tmp_path / "b.csv")
+    with pytest.raises(ValueError, match=f"among {', '.join(BUILT_IN)}. Got 'irises'"):
+        load_dataset("irises")
+
+
+def test_a_column_that_counts_the_rows_is_left_out(tmp_path):
+    path = file(tmp_path, "a.csv", TABLE.to_csv().encode())
+    with pytest.warns(UserWarning, match="has no name and counts the rows: it is left out"):
+        table = read_table(path)
+    pd.testing.assert_frame_equal(table, TABLE)
+    assert "Unnamed: 0" in read_table(file(tmp_path, "a.csv", b",b\n3,1\n3,2\n"))
+
+
+def test_a_missing_target_is_not_dropped(tmp_path):
+    dataset = load_dataset(file(tmp_path, "a.csv", b"a,y\n1,2.5\n2,\n3,NA\n"))
+    with pytest.raises(ValueError, match="Got 2 NaN in 'y'"):
+        Target.fit(dataset.y)
+
+
+def test_packages_are_asked_for_by_name_and_loaded_when_used(tmp_path, monkeypatch):
+    path = file(tmp_path, "house.parquet", PARQUET)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pyarrow .* pip install 'torchsparcs\[parquet\]'"):
+        read_table(path)
+    script = (
+        "import sys, torchsparcs.datasets; print({'pandas', 'sklearn', 'scipy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "set()", done.stderr

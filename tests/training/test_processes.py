@@ -1,0 +1,340 @@
+"""Several processes at one training or one search: the outcome is that of a single one."""
+
+import multiprocessing
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from torchsparcs import (
+    Population,
+    SearchConfig,
+    SpectralNetwork,
+    TrainConfig,
+    epochs,
+    load_result,
+    parameter_groups,
+    search,
+    shrink_eigenvalues_,
+    train,
+)
+from torchsparcs.files.checkpoints import load_checkpoint, save_checkpoint
+from torchsparcs.parallel.executors import engine_of
+from torchsparcs.training.ranks import Ranks
+
+WORLD = 2
+FORK = multiprocessing.get_context("fork")
+
+
+def in_processes(work, folder, *arguments):
+    """What ``work(*arguments)`` returns in each of the processes of a gloo group."""
+
+    def run(rank, answers):
+        try:
+            torch.set_num_threads(1)
+            store = f"file://{folder}/store"
+            dist.init_process_group("gloo", init_method=store, rank=rank, world_size=WORLD)
+            answers.put((rank, work(*arguments), None))
+            dist.destroy_process_group()
+        except BaseException:
+            answers.put((rank, None, traceback.format_exc()))
+            raise
+
+    answers = FORK.Queue()
+    processes = [FORK.Process(target=run, args=(rank, answers)) for rank in range(WORLD)]
+    for process in processes:
+        process.start()
+    found = {}
+    for _ in processes:
+        rank, answer, error = answers.get(timeout=120)
+        assert error is None, error
+        found[rank] = answer
+    for process in processes:
+        process.join(30)
+        assert process.exitcode == 0
+    return [found[rank] for rank in range(WORLD)]
+
+
+def kinks(rows=203):
+    x = torch.rand(rows, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    return x, x.abs().sum(dim=1)
+
+
+def state(module):
+    return {name: value.detach().numpy().copy() for name, value in module.state_dict().items()}
+
+
+def assert_close(first, second, tolerance=1e-9):
+    for name, value in first.items():
+        np.testing.assert_allclose(value, second[name], atol=tolerance, rtol=tolerance)
+
+
+def assert_same(first, second):
+    assert all(np.array_equal(value, second[name]) for name, value in first.items())
+
+
+CONFIG = TrainConfig(epochs=12, batch_size=50, penalty_weight=3e-3)
+
+
+def trained(seed=0, config=CONFIG, **options):
+    torch.manual_seed(seed + Ranks.current().rank)  # processes need not start alike
+    network = SpectralNetwork([3, 20, 10, 1], dtype=torch.float64)
+    history = train(network, kinks(), config, progress=False, **options)
+    return state(network), network.recruited, history.train_loss, history.validation_loss
+
+
+class TestTraining:
+    def test_two_processes_are_one(self, tmp_path):
+        alone = trained(validation=kinks(50))
+        first, second = in_processes(lambda: trained(validation=kinks(50)), tmp_path)
+        assert_same(first[0], second[0])
+        assert first[1] == alone[1] == second[1]
+        assert 0 < sum(alone[1]) < 30  # some were recruited and some were not: exact zeros
+        assert_close(first[0], alone[0])
+        np.testing.assert_allclose(first[2], alone[2], rtol=1e-9)
+        np.testing.assert_allclose(first[3], alone[3], rtol=1e-9)
+
+    def test_a_penalty_in_the_loss_counts_once(self, tmp_path):
+        config = TrainConfig(epochs=3, batch_size=50, proximal=False, penalty_weight=1e-2)
+        alone = trained(config=config)
+        for found in in_processes(lambda: trained(config=config), tmp_path):
+            assert_close(found[0], alone[0])
+
+    def test_a_population_with_weights(self, tmp_path):
+        weights = (torch.rand(2, 203, generator=torch.Generator().manual_seed(1)) > 0.3).float()
+
+        def work():
+            population = Population([3, 16, 1], seeds=[0, 1], dtype=torch.float64)
+            config = TrainConfig(epochs=5, batch_size=50, penalty_weight=(1e-3, 1e-2))
+            train(population, kinks(), config, weights=weights, progress=False)
+            return state(population)
+
+        alone = work()
+        for found in in_processes(work, tmp_path):
+            assert_close(found, alone, 1e-6)  # the weights are in float32
+
+    def test_a_batch_smaller_than_the_processes(self, tmp_path):
+        def work():
+            torch.manual_seed(0)
+            network = SpectralNetwork([3, 4, 1], dtype=torch.float64)
+            x, y = kinks(5)
+            train(network, (x, y), TrainConfig(epochs=2, batch_size=2), progress=False)
+            return state(network)
+
+        alone = work()
+        for found in in_processes(work, tmp_path):
+            assert_close(found, alone)
+
+    def test_loaders_of_different_length_end_together(self, tmp_path):
+        def work():
+            torch.manual_seed(0)
+            network = SpectralNetwork([3, 4, 1])
+            x, y = kinks(60)
+            batches = [(x[i : i + 10], y[i : i + 10]) for i in range(0, 60, 10)]
+            mine = batches[:4] if Ranks.current().is_first else batches[4:]
+            history = train(network, mine, TrainConfig(epochs=2), progress=False)
+            return state(network), history.train_loss
+
+        first, second = in_processes(work, tmp_path)
+        assert_same(first[0], second[0])
+        assert first[1] == second[1]
+
+    def test_only_the_first_writes_and_all_resume(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(epochs, "SAVING_SHARE", 1e9)  # after every epoch
+        path = tmp_path / "run.ckpt"
+        whole = in_processes(trained, tmp_path)
+
+        class Stop(Exception):
+            pass
+
+        def half():
+            def stop(history):
+                if history.epochs == 6:
+                    raise Stop
+
+            written = []
+            monkeypatch.setattr(
+                epochs,
+                "save_checkpoint",
+                lambda *rest: written.append(1) or save_checkpoint(*rest),
+            )
+            with pytest.raises(Stop):
+                trained(checkpoint=path, on_epoch=stop)
+            return len(written)
+
+        (tmp_path / "half").mkdir()
+        assert in_processes(half, tmp_path / "half") == [6, 0]  # at the start, and after 5 epochs
+        assert load_checkpoint(path)["position"] == (5, 0)
+        (tmp_path / "rest").mkdir()
+        rest = in_processes(lambda: trained(7, checkpoint=path, resume=True), tmp_path / "rest")
+        assert_same(rest[0][0], whole[0][0])
+        assert_same(rest[1][0], whole[0][0])
+        with pytest.raises(ValueError, match="Expected 2 processes, as in the checkpoint"):
+            trained(checkpoint=path, resume=True)
+
+    def test_an_error_of_the_first_is_everybodys(self, tmp_path):
+        def work():
+            with pytest.raises(ValueError, match="cannot be read"):
+                trained(checkpoint=tmp_path / "broken", resume=True)
+            return True
+
+        (tmp_path / "broken").write_bytes(b"nonsense")
+        assert in_processes(work, tmp_path) == [True, True]
+
+    def test_what_batches_leave_in_buffers_is_the_same_everywhere(self, tmp_path):
+        def work():
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.BatchNorm1d(3), SpectralNetwork([3, 4, 1]))
+            train(model, kinks(200), TrainConfig(epochs=2, batch_size=50), progress=False)
+            return state(model)
+
+        first, second = in_processes(work, tmp_path)
+        assert_same(first, second)
+        assert first["0.running_mean"].any()
+
+    def test_an_error_in_one_part_is_everybodys(self, tmp_path):
+        def work():
+            engine = engine_of("local")
+            assert engine.workers == 2
+            with pytest.raises(ZeroDivisionError):
+                list(engine.map(lambda item: 1 // item, [1, 0, 2]))
+            return sorted(engine.map(lambda item: item + 1, [1, 2, 3]))
+
+        assert in_processes(work, tmp_path) == [[(0, 2), (1, 3), (2, 4)]] * 2
+
+    def test_a_wrapped_module_is_refused(self, tmp_path):
+        def work():
+            wrapped = nn.parallel.DistributedDataParallel(SpectralNetwork([3, 4, 1]))
+            with pytest.raises(ValueError, match="the module itself"):
+                train(wrapped, kinks(), CONFIG, progress=False)
+            return True
+
+        assert in_processes(work, tmp_path) == [True, True]
+
+
+def own_loop(setup, rank):
+    """A person's own training loop; ``setup`` wraps the network and the optimizer."""
+    torch.manual_seed(0)
+    network = SpectralNetwork([3, 20, 1], dtype=torch.float64)
+    groups = parameter_groups(network, lr=1e-2)
+    model, optimizer, backward = setup(network, torch.optim.AdamW(groups))
+    x, y = kinks(200)
+    for step in range(40):
+        rows = torch.arange(step * 50, step * 50 + 50) % 200
+        mine = rows if rank is None else rows[rank::WORLD]
+        loss = (model(x[mine].double()).squeeze(1) - y[mine]).square().mean()
+        optimizer.zero_grad()
+        backward(loss)
+        optimizer.step()
+        shrink_eigenvalues_(model, optimizer, weight=3e-3)
+    return state(network), network.recruited
+
+
+def alone_loop():
+    return own_loop(lambda model, optimizer: (model, optimizer, torch.Tensor.backward), None)
+
+
+class TestOwnLoop:
+    def test_the_proximal_step_under_ddp(self, tmp_path):
+        def work():
+            def setup(model, optimizer):
+                wrapped = nn.parallel.DistributedDataParallel(model)
+                return wrapped, optimizer, torch.Tensor.backward
+
+            return own_loop(setup, dist.get_rank())
+
+        alone = alone_loop()
+        first, second = in_processes(work, tmp_path)
+        assert_same(first[0], second[0])
+        assert first[1] == alone[1]
+        assert 0 < alone[1][0] < 20
+        assert_close(first[0], alone[0])
+
+    def test_lightning_fabric(self, tmp_path):
+        pytest.importorskip("lightning_fabric", reason="needs lightning-fabric")
+        script = tmp_path / "fabric_loop.py"
+        script.write_text(FABRIC.format(tests=str(Path(__file__).parent)))
+        subprocess.run([sys.executable, script, tmp_path], check=True, timeout=120)
+        alone = alone_loop()[0]
+        for rank in range(WORLD):
+            found = dict(np.load(tmp_path / f"{rank}.npz"))
+            assert_close(found, alone)
+            trained_here = dict(np.load(tmp_path / f"train{rank}.npz"))
+            assert_close(trained_here, trained()[0])
+
+
+FABRIC = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import numpy as np
+from lightning_fabric import Fabric
+from test_processes import own_loop, trained
+
+fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
+fabric.launch()
+
+def setup(model, optimizer):
+    model, optimizer = fabric.setup(model, optimizer)
+    return model, optimizer, fabric.backward
+
+folder = Path(sys.argv[1])
+np.savez(folder / f"{{fabric.global_rank}}.npz", **own_loop(setup, fabric.global_rank)[0])
+np.savez(folder / f"train{{fabric.global_rank}}.npz", **trained()[0])
+"""
+
+
+SEARCH = {"config": SearchConfig(steps=30, longest=30, path=2, shrink=0.4), "progress": False}
+
+
+def found_by_search():
+    x, y = kinks(120)
+    result = search(x.numpy(), y.numpy(), widths=(16, 8), **SEARCH)
+    return [(c.architecture, c.score, state(c.network)) for c in result.front]
+
+
+class TestSearch:
+    def test_two_processes_find_what_one_finds(self, tmp_path):
+        alone = found_by_search()
+        for found in in_processes(found_by_search, tmp_path):
+            assert [entry[:2] for entry in found] == [entry[:2] for entry in alone]
+            for mine, its in zip(alone, found, strict=True):
+                assert_same(mine[2], its[2])
+
+    def test_torchrun(self, tmp_path):
+        command = [
+            sys.executable,
+            "-m",
+            "torchsparcs.command.cli",
+            "search",
+            "iris",
+            "--steps",
+            "20",
+        ]
+        subprocess.run([*command, "--out", tmp_path / "one"], check=True, timeout=120)
+        two = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
+        rest = [*command[2:], "--out", tmp_path / "two"]
+        done = subprocess.run(
+            [*two, *rest], check=True, timeout=240, capture_output=True, text=True
+        )
+        assert done.stdout.count("Next:") == 1  # one of them speaks
+        one, both = load_result(tmp_path / "one"), load_result(tmp_path / "two")
+        assert [c.score for c in one.front] == [c.score for c in both.front]
+        assert [c.architecture for c in one.front] == [c.architecture for c in both.front]
+
+    def test_torchrun_tells_an_error_once(self):
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
+        failed = subprocess.run(
+            [*command, "torchsparcs.command.cli", "search", "none.csv"],
+            timeout=240,
+            capture_output=True,
+            text=True,
+        )
+        assert failed.returncode == 1
+        assert failed.stderr.count("error: Expected a data file. There is none at none.csv.") == 1
