@@ -27,7 +27,7 @@ from tuning import Recipe, chosen, recipes_for, steps_for
 WIDEST = 128
 WIDTHS = (64, 48, 32, 24, 16, 12, 8, 4, 2, 1)  # of a layer, or on average
 WIDTHS_MNIST = (64, 32, 16, 8, 4, 1)
-WAYS = {(WIDEST,): [False], (WIDEST, WIDEST): [False, True]}  # of global_pruning
+STRATEGIES = {(WIDEST,): [False], (WIDEST, WIDEST): [False, True]}  # of global_pruning
 TUNE_SHARE = 0.4
 
 
@@ -73,7 +73,7 @@ def hidden_of(module: nn.Sequential) -> list[int]:
 def torch_pruning(task: Task, seed: int) -> Outcome:
     x, y, x_held, y_held = task.held_out(seed)
     found, trainings = [], 0
-    for hidden, ways in WAYS.items():
+    for hidden, ways in STRATEGIES.items():
         recipe = chosen(task, seed, partial(trained, task, x, y, hidden))
         large = trained(task, x, y, hidden, recipe)
         trainings += len(recipes_for(task)) + 1
@@ -82,7 +82,7 @@ def torch_pruning(task: Task, seed: int) -> Outcome:
                 expected = task.score(y_held, predictor(module, task)(x_held))
                 final = fine_tuned(task, task.x, task.y, deepcopy(module), recipe)
                 found.append(handed_in(final, task, expected, hidden_of(final)))
-    runs = sum(map(len, WAYS.values()))
+    runs = sum(map(len, STRATEGIES.values()))
     tunings = 2 * len(found) - runs  # before the first step only the copy is tuned
     return Outcome(found, trainings, trainings + tunings)
 

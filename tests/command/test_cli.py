@@ -19,7 +19,7 @@ from outcomes import assert_same
 
 import torchsparcs
 from torchsparcs.command import cli, jobs
-from torchsparcs.parallel.crew import Crew
+from torchsparcs.parallel.executor import Executor
 
 QUICK = ("--steps", "30", "--widths", "8,4", "--penalty-weights", "0.01", "--validation", "2")
 MARKUP = "[red]width"  # a column whose name rich must not understand
@@ -602,15 +602,15 @@ def test_the_command_loads_and_runs():
 def test_a_column_that_is_dropped(tmp_path, table, monkeypatch):
     """It is in no network, a resumed search knows of it, and predicting needs no such column."""
     folder, arguments = tmp_path / "run", ("search", table, "--target", "kind", *QUICK)
-    train = Crew.train
+    train = Executor.train
 
-    def stop(crew, name, *rest, **more):
+    def stop(executor, name, *rest, **more):
         if name != "training":
-            return train(crew, name, *rest, **more)
+            return train(executor, name, *rest, **more)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Crew, "train", stop)
+        patch.setattr(Executor, "train", stop)
         dropping = ("--drop", "length", "--drop", "planet", "--out", folder)
         assert sparcs(*arguments, *dropping).code == 130
     assert sparcs("search", "--resume", folder, "--drop", "soil").code == 2
@@ -636,16 +636,16 @@ class TestResume:
     def interrupted(self, tmp_path, monkeypatch):
         """A folder in which a search was stopped by Ctrl-C in its training."""
         folder = tmp_path / "run"
-        train, names = Crew.train, []
+        train, names = Executor.train, []
 
-        def stop(crew, name, *rest, **more):
+        def stop(executor, name, *rest, **more):
             names.append(name)
             if name == "training":
                 raise KeyboardInterrupt
-            return train(crew, name, *rest, **more)
+            return train(executor, name, *rest, **more)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Crew, "train", stop)
+            patch.setattr(Executor, "train", stop)
             outcome = sparcs("search", "iris", *self.QUICK, "--seed", "3", "--out", folder)
         assert outcome.code == 130
         assert f"What is done is kept: sparcs search --resume {folder} goes on" in outcome.err
@@ -690,7 +690,7 @@ class TestResume:
 
     def test_unfinished_work_in_the_usual_folder_is_told_of(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(Crew, "train", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr(Executor, "train", lambda *_, **__: 1 / 0)
         assert sparcs("search", "iris", *self.QUICK).code == 1
         outcome = sparcs("search", "iris", *self.QUICK)
         assert "runs/iris has an unfinished search: sparcs search --resume" in outcome.err

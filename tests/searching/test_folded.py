@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 from torch import nn
 
-from torchsparcs.searching.folded import Evidence, Judgement, counted_rows
+from torchsparcs.searching.folded import FoldedData, Judgement, counted_rows
 from torchsparcs.searching.folds import FOLDS, Folds, folds_of
 from torchsparcs.searching.folds import given as given_rows
 from torchsparcs.spectral.population import HasMembers
@@ -97,15 +97,15 @@ class Constant(nn.Module, HasMembers):
         return self.outputs[:, None].expand(-1, len(input), -1)
 
 
-def evidence(target, task, validation=3, weights=None) -> Evidence:
+def folded(target, task, validation=3, weights=None) -> FoldedData:
     rows = len(target)
     inputs = torch.randn(rows, 2, generator=torch.Generator().manual_seed(0))
     weights = torch.ones(rows) if weights is None else weights
     folds = folds_of(validation, target, task != "regression", 0)
-    return Evidence(inputs, target, weights, folds, task)
+    return FoldedData(inputs, target, weights, folds, task)
 
 
-def own_outputs(found: Evidence, group: list) -> np.ndarray:
+def own_outputs(found: FoldedData, group: list) -> np.ndarray:
     """What the members of one group say of each judged row."""
     return np.array(group)[found.folds.judge[found.folds.judged]]
 
@@ -118,7 +118,7 @@ WEIGHTS = torch.tensor([0.5, 1.0, 3.0]).repeat(20)
 class TestJudging:
     def test_regression(self, weights, validation):
         target = torch.randn(60, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-        found = evidence(target, "regression", validation, weights)
+        found = folded(target, "regression", validation, weights)
         groups = [[[0.1 * member + group] for member in range(found.fits)] for group in (0, 1)]
         judgements = found.judge(Constant([*groups[0], *groups[1]]))
         rows = found.folds.judged
@@ -137,7 +137,7 @@ class TestJudging:
         assert judgements[0].score > judgements[1].score
 
     def test_classes(self, weights, validation):
-        found = evidence(CLASSES, "multiclass", validation, weights)
+        found = folded(CLASSES, "multiclass", validation, weights)
         logits = [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]]
         group = logits[: found.fits]
         (judgement,) = found.judge(Constant(group))
@@ -165,7 +165,7 @@ def test_a_network_bears_its_score_out_or_not(own, expected):
 
 
 def test_what_each_member_is_fitted_to():
-    found = evidence(CLASSES, "multiclass", 3, WEIGHTS)
+    found = folded(CLASSES, "multiclass", 3, WEIGHTS)
     weights = found.member_weights(2)
     assert weights.shape == (2 * 4, 60)
     assert torch.equal(weights[:4], weights[4:])
@@ -180,7 +180,7 @@ def test_what_each_member_is_fitted_to():
 
 
 def test_without_the_fit_that_judges_nothing():
-    whole = evidence(CLASSES, "multiclass", 3)
+    whole = folded(CLASSES, "multiclass", 3)
     for count, fits in ((None, 3), (1, 1), (2, 2)):
         some = whole.judging_fits(count)
         check(some.folds, 60)
@@ -210,7 +210,7 @@ class TestFromATable:
 
     def test_as_the_preprocessing_sees_them(self):
         weight = np.arange(1.0, 13.0)
-        found = Evidence.of(self.preprocessing, self.X, self.y, weight, 4, 7)
+        found = FoldedData.of(self.preprocessing, self.X, self.y, weight, 4, 7)
         assert torch.equal(found.inputs, self.preprocessing.inputs.transform(self.X))
         assert found.targets.tolist() == [0, 1, 2] * 4
         assert found.weights.tolist() == weight.tolist()
@@ -219,7 +219,7 @@ class TestFromATable:
 
     def test_given_rows_come_last_and_judge(self):
         pair = (self.X[:3] + 1, self.y[3:6])
-        found = Evidence.of(self.preprocessing, self.X, self.y, np.full(12, 2.0), pair, 0)
+        found = FoldedData.of(self.preprocessing, self.X, self.y, np.full(12, 2.0), pair, 0)
         assert torch.equal(found.inputs[12:], self.preprocessing.inputs.transform(pair[0]))
         assert found.targets[12:].tolist() == [0, 1, 2]
         assert found.weights.tolist() == [2.0] * 12 + [1.0] * 3
@@ -230,4 +230,4 @@ class TestFromATable:
             ((self.X, self.y[:3]), r"in y for validation\. Got 12 and 3"),
         ]:
             with pytest.raises(ValueError, match=message):
-                Evidence.of(self.preprocessing, self.X, self.y, None, bad, 0)
+                FoldedData.of(self.preprocessing, self.X, self.y, None, bad, 0)

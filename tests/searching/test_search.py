@@ -12,13 +12,13 @@ import torch
 
 from torchsparcs import SearchConfig, SearchResult, search
 from torchsparcs.compact.direct import DirectSpace
-from torchsparcs.parallel.crew import Crew
+from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.folded import Judgement
 from torchsparcs.searching.folds import FOLDS
 from torchsparcs.searching.front import ROUNDING
 from torchsparcs.searching.ladder import Rung, is_worth_going_on, landing
 from torchsparcs.searching.search import _Search
-from torchsparcs.searching.strategies import WAYS
+from torchsparcs.searching.strategies import STRATEGIES
 
 QUICK = SearchConfig(epochs=1, path=2, ways=("asleep",), shrink=0.5, lr=0.03)
 X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
@@ -226,8 +226,8 @@ class TestRepeating:
 
 @pytest.mark.parametrize("best", [0, 1])
 def test_the_way_that_rehearses_best_is_taken(best, monkeypatch):
-    names = tuple(WAYS)[:2]
-    losses = {WAYS[names[best]]: 0.1, WAYS[names[1 - best]]: 0.2}
+    names = tuple(STRATEGIES)[:2]
+    losses = {STRATEGIES[names[best]]: 0.1, STRATEGIES[names[1 - best]]: 0.2}
     monkeypatch.setattr(_Search, "_rehearsal", lambda self, *plan: ([9.0, losses[plan[-1]]], []))
     config = dataclasses.replace(QUICK, steps=5, ways=names)
     assert found(config=config).settings["way"] == names[best]
@@ -280,7 +280,7 @@ class TestAtTheDoor:
         ],
     )
     def test_what_cannot_be_is_refused_before_the_work(self, monkeypatch, options, message):
-        monkeypatch.setattr(Crew, "train", None)
+        monkeypatch.setattr(Executor, "train", None)
         with pytest.raises(ValueError, match=message):
             found(**options)
 

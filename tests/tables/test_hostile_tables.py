@@ -19,7 +19,7 @@ from torchsparcs import (
 )
 from torchsparcs.compact.direct import DirectSpace, is_read
 from torchsparcs.cutting.neurons import Elimination, cut_to
-from torchsparcs.searching.folded import Evidence
+from torchsparcs.searching.folded import FoldedData
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.standardization import moments, weights_of
 from torchsparcs.training.loop import NonFiniteLossError
@@ -344,10 +344,10 @@ class TestManyFeatures:
         monkeypatch.setattr(torch.linalg, "solve", lambda a, b: sizes.append(len(a)) or solve(a, b))
         x = np.random.default_rng(0).normal(size=(30, 200))
         preprocessing = Preprocessing(Inputs.fit(x), Target.fit(x[:, 0]))
-        evidence = Evidence.of(preprocessing, x, x[:, 0], None, 3, 0)
-        weights, bias = evidence.least_squares(3)
-        fitted = evidence.inputs.double() @ weights.T + bias
-        torch.testing.assert_close(fitted[:, 0], evidence.targets.double(), rtol=1e-5, atol=1e-5)
+        folded = FoldedData.of(preprocessing, x, x[:, 0], None, 3, 0)
+        weights, bias = folded.least_squares(3)
+        fitted = folded.inputs.double() @ weights.T + bias
+        torch.testing.assert_close(fitted[:, 0], folded.targets.double(), rtol=1e-5, atol=1e-5)
         assert max(sizes) <= 30
 
 

@@ -25,7 +25,7 @@ from torchsparcs import (
     train,
 )
 from torchsparcs.files.checkpoints import load_checkpoint, save_checkpoint
-from torchsparcs.parallel.executors import engine_of
+from torchsparcs.parallel.engines import engine_of
 from torchsparcs.training.ranks import Ranks
 
 WORLD = 2

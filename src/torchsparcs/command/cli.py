@@ -43,7 +43,7 @@ from torchsparcs.command.options import (
 )
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.files.checkpoints import write_atomically
-from torchsparcs.parallel.executors import ENGINES, engine_of
+from torchsparcs.parallel.engines import ENGINES, engine_of
 from torchsparcs.searching.result import load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.predictions import WRITERS, predictions

@@ -17,7 +17,7 @@ from torchsparcs.export.onnx import to_onnx
 from torchsparcs.files.checkpoints import write_atomically
 from torchsparcs.files.limits import read_json
 from torchsparcs.files.records import Record
-from torchsparcs.parallel.executors import Engine, engine_of
+from torchsparcs.parallel.engines import Engine, engine_of
 from torchsparcs.parallel.journal import ASKED, alone_in
 from torchsparcs.searching.folder import free_folder
 from torchsparcs.searching.result import SearchResult

@@ -17,7 +17,7 @@ from torchsparcs.experiments.work import (
 )
 from torchsparcs.experiments.writing import write_figures, written_page
 from torchsparcs.files.provenance import hardware, provenance
-from torchsparcs.parallel.executors import Engine, engine_of
+from torchsparcs.parallel.engines import Engine, engine_of
 from torchsparcs.report.document import write_document
 from torchsparcs.searching.folder import check_folder
 from torchsparcs.training.devices import resolve_device

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from torchsparcs.files.checkpoints import write_atomically
-from torchsparcs.parallel.crew import Crew
-from torchsparcs.parallel.executors import Engine
+from torchsparcs.parallel.engines import Engine
+from torchsparcs.parallel.executor import Executor
 from torchsparcs.parallel.journal import Journal
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
@@ -54,8 +54,8 @@ class Work:
     ) -> History:
         """``train``, going on where an interrupted run stopped; a population on the engine."""
         if isinstance(module, Population) and not options:
-            crew = Crew(self.engine, Journal(self.parts, self.engine.ranks))
-            return crew.train(_file_name(name), module, data, config, progress=self.progress)
+            executor = Executor(self.engine, Journal(self.parts, self.engine.ranks))
+            return executor.train(_file_name(name), module, data, config, progress=self.progress)
         checkpoint = self._checkpoint(name)
         return train(
             module,

@@ -46,7 +46,7 @@ class Judgement(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class FoldedData:
     """Standardised rows and the folds that share them out.
 
     A population for it has groups of members, one member for each fit of the folds, in that order.
@@ -71,7 +71,7 @@ class Evidence:
         weight: np.ndarray | None,
         validation: Any,
         seed: int,
-    ) -> "Evidence":
+    ) -> "FoldedData":
         """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
 
         Args:
@@ -118,7 +118,7 @@ class Evidence:
             digest.update(part.contiguous().cpu().numpy().data)
         return digest.hexdigest()
 
-    def to(self, device: torch.device) -> "Evidence":
+    def to(self, device: torch.device) -> "FoldedData":
         return replace(
             self,
             inputs=self.inputs.to(device),
@@ -127,7 +127,7 @@ class Evidence:
             folds=self.folds.to(device),
         )
 
-    def judging_fits(self, count: int | None = None) -> "Evidence":
+    def judging_fits(self, count: int | None = None) -> "FoldedData":
         """The same rows with only those fits that judge some, or the first ``count`` of them."""
         folds = self.folds
         count = folds.judges if count is None else count

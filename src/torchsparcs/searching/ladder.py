@@ -11,8 +11,8 @@ from torch import Tensor
 from torchsparcs.compact.direct import DirectSpace, direct_space, parameter_count, simplified
 from torchsparcs.compact.population import CompactPopulation
 from torchsparcs.cutting.neurons import cut_to
-from torchsparcs.parallel.crew import Crew
-from torchsparcs.searching.folded import Evidence, Judgement
+from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.folded import FoldedData, Judgement
 from torchsparcs.searching.front import LEAST_TOLERANCE
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
@@ -51,17 +51,17 @@ class Rung(NamedTuple):
 class Ladder:
     """The members of a population, group by group, on their way down."""
 
-    evidence: Evidence
+    folded: FoldedData
     directs: list[DirectSpace]
     groups: list[int]  # those that are left
-    crew: Crew
+    executor: Executor
     cuts: int = 0
 
     @classmethod
-    def of(cls, population: Population, evidence: Evidence, crew: Crew) -> "Ladder":
-        members, fits = range(population.members), evidence.fits
+    def of(cls, population: Population, folded: FoldedData, executor: Executor) -> "Ladder":
+        members, fits = range(population.members), folded.fits
         directs = [simplified(direct_space(population.member(i))) for i in members]
-        ladder = cls(evidence, directs, list(range(len(directs) // fits)), crew)
+        ladder = cls(folded, directs, list(range(len(directs) // fits)), executor)
         ladder._cut([parameter_count(direct) for direct in ladder._final])
         return ladder
 
@@ -72,11 +72,11 @@ class Ladder:
     def least_squares(self) -> Rung:
         """The linear model in closed form, for a regression."""
         like, directs = self.directs[0], []
-        for fit in range(self.evidence.fits):
-            weights, bias = self.evidence.least_squares(fit)
+        for fit in range(self.folded.fits):
+            weights, bias = self.folded.least_squares(fit)
             directs.append(replace(like, weights=weights, bias=bias, layers=like.layers[:0]))
         linear = CompactPopulation(directs)
-        (judgement,) = self.crew.first(lambda: self.evidence.judge(linear))
+        (judgement,) = self.executor.first(lambda: self.folded.judge(linear))
         return Rung(0, 0, judgement, directs)
 
     def sizes(self, shrink: float, largest: int | None) -> list[int]:
@@ -125,54 +125,54 @@ class Ladder:
         """Every group cut to its size, fine-tuned and judged."""
         self.cuts += 1
         self._cut(sizes)
-        population = CompactPopulation(self.directs).to(self.evidence.inputs.device)
-        weights = self.evidence.member_weights(len(sizes))
-        self.crew.train(f"tuning {self.cuts}", population, self.evidence.pair, tuning, weights)
+        population = CompactPopulation(self.directs).to(self.folded.inputs.device)
+        weights = self.folded.member_weights(len(sizes))
+        self.executor.train(f"tuning {self.cuts}", population, self.folded.pair, tuning, weights)
         self.directs = population.to_directs()
         return self._rungs(population)
 
     @property
     def _starts(self) -> range:
         """Where the members of each group begin."""
-        return range(0, len(self.directs), self.evidence.fits)
+        return range(0, len(self.directs), self.folded.fits)
 
     @property
     def _final(self) -> list[DirectSpace]:
         """Of each group, the fit that gives the networks."""
-        return self.directs[self.evidence.fits - 1 :: self.evidence.fits]
+        return self.directs[self.folded.fits - 1 :: self.folded.fits]
 
     def _cut(self, sizes: list[int]) -> None:
         """Each group to its size; the fits that judge no larger than the one they judge for."""
-        fits = self.evidence.fits
+        fits = self.folded.fits
         sources = max(direct.weights.shape[1] for direct in self.directs)
         count = max(FEWEST_ROWS, ROWS_PER_SOURCE * sources)
-        inputs = [self.evidence.some_inputs(fit, count) for fit in range(fits)]
+        inputs = [self.folded.some_inputs(fit, count) for fit in range(fits)]
         like = self.directs[0]
 
         def compute() -> list[list[Tensor]]:
             here = like.weights.device
-            sent = here if self.crew.engine.workers == 1 else torch.device("cpu")
+            sent = here if self.executor.engine.workers == 1 else torch.device("cpu")
             directs = [_placed(direct, sent) for direct in self.directs]
             groups = [directs[start : start + fits] for start in self._starts]
             rows = [part.to(sent) for part in inputs]
-            work = partial(_cut_group, rows, self.crew.place or here)
-            found = self.crew.map(work, list(zip(groups, sizes, strict=True)))
+            work = partial(_cut_group, rows, self.executor.place or here)
+            found = self.executor.map(work, list(zip(groups, sizes, strict=True)))
             return [[d.weights, d.bias, d.layers] for group in found for d in group]
 
-        tensors = self.crew.journal.step(f"cut {self.cuts}", compute)
+        tensors = self.executor.journal.step(f"cut {self.cuts}", compute)
         self.directs = [
             _placed(replace(like, weights=weights, bias=bias, layers=layers), like.weights.device)
             for weights, bias, layers in tensors
         ]
 
     def _leave(self, group: int) -> None:
-        place, fits = self.groups.index(group), self.evidence.fits
+        place, fits = self.groups.index(group), self.folded.fits
         del self.groups[place]
         del self.directs[place * fits : (place + 1) * fits]
 
     def _rungs(self, population: CompactPopulation) -> list[Rung]:
-        judgements = self.crew.first(lambda: self.evidence.judge(population))
-        fits = self.evidence.fits
+        judgements = self.executor.first(lambda: self.folded.judge(population))
+        fits = self.folded.fits
         return [
             Rung(group, self.cuts, judgement, self.directs[start : start + fits])
             for group, judgement, start in zip(self.groups, judgements, self._starts, strict=True)

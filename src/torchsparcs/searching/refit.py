@@ -8,10 +8,10 @@ import torch
 
 from torchsparcs.compact.population import CompactPopulation
 from torchsparcs.files.provenance import hardware, versions
-from torchsparcs.searching.folded import Evidence, counted_rows
+from torchsparcs.searching.folded import FoldedData, counted_rows
 from torchsparcs.searching.front import is_same, on_the_front
 from torchsparcs.searching.result import Candidate, SearchResult
-from torchsparcs.searching.strategies import WAYS, SearchConfig
+from torchsparcs.searching.strategies import STRATEGIES, SearchConfig
 from torchsparcs.training.devices import resolve_device, threads_for
 from torchsparcs.training.train import train
 
@@ -45,18 +45,18 @@ def refit(
     steps = config.steps if steps is None else steps
     config = dataclasses.replace(config, steps=steps, longest=steps)
     X, y, weight = counted_rows(X, y, sample_weight)
-    evidence = Evidence.of(result.preprocessing, X, y, weight, validation, seed).to(on)
-    rows, fits = evidence.rows, evidence.fits
-    tuning = config.tuning(WAYS[settings["way"]], evidence, config.steps_for(rows), seed)
+    folded = FoldedData.of(result.preprocessing, X, y, weight, validation, seed).to(on)
+    rows, fits = folded.rows, folded.fits
+    tuning = config.tuning(STRATEGIES[settings["way"]], folded, config.steps_for(rows), seed)
     # the linear model once, though it may be on the front
     others = [found for found in result.front if not is_same(found, result.linear)]
     before = [result.linear, *others]
     directs = [found.network.to_direct() for found in before for _ in range(fits)]
     population = CompactPopulation(directs).to(on)
-    weights = evidence.member_weights(len(before))
+    weights = folded.member_weights(len(before))
     with threads_for(rows, on):
-        history = train(population, evidence.pair, tuning, weights=weights, progress=progress)
-        judgements = evidence.judge(population)
+        history = train(population, folded.pair, tuning, weights=weights, progress=progress)
+        judgements = folded.judge(population)
     tuned = population.to_directs()[fits - 1 :: fits]
     after = [
         Candidate.of(direct, judgement, found.penalty_weight, member=(index + 1) * fits - 1)
@@ -68,7 +68,7 @@ def refit(
         "refitted": True,
         "refit_steps": steps,
         "rows": rows,
-        "judged_rows": len(evidence.folds.judged),
+        "judged_rows": len(folded.folds.judged),
         "fits": fits,
         "seed": seed,
         "device": str(on),

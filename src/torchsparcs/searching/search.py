@@ -11,16 +11,16 @@ import numpy as np
 import torch
 
 from torchsparcs.files.provenance import hardware, versions
-from torchsparcs.parallel.crew import Crew
-from torchsparcs.parallel.executors import Engine, engine_of
+from torchsparcs.parallel.engines import Engine, engine_of
+from torchsparcs.parallel.executor import Executor
 from torchsparcs.parallel.journal import opened
 from torchsparcs.searching.chain_search import ChainResult, search_chain
-from torchsparcs.searching.folded import Evidence, counted_rows
+from torchsparcs.searching.folded import FoldedData, counted_rows
 from torchsparcs.searching.folds import MANY_ROWS
 from torchsparcs.searching.front import on_the_front
 from torchsparcs.searching.ladder import Ladder, Rung, is_worth_going_on, landing
 from torchsparcs.searching.result import Attempt, Candidate, SearchResult
-from torchsparcs.searching.strategies import WAYS, SearchConfig, Way
+from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import checked_widths
 from torchsparcs.spectral.population import Population
@@ -191,39 +191,39 @@ def search(
             f"Expected max_parameters of at least {2 * outputs}, for one column and "
             f"{outputs} outputs. Got {max_parameters}."
         )
-    evidence = Evidence.of(preprocessing, X, y, weight, validation, seed).to(on)
-    crew = Crew(engine_of(engine), device=None if device == "auto" else on)
-    run = _Search(evidence, outputs, widths, activation, config, seed, progress, crew)
+    folded = FoldedData.of(preprocessing, X, y, weight, validation, seed).to(on)
+    executor = Executor(engine_of(engine), device=None if device == "auto" else on)
+    run = _Search(folded, outputs, widths, activation, config, seed, progress, executor)
     folder = None if checkpoint is None else Path(checkpoint)
     asked = {
-        "widths": list(run.widths(WAYS["asleep"])),
+        "widths": list(run.widths(STRATEGIES["asleep"])),
         "penalty_weights": "auto" if _is_auto(penalty_weights) else _checked_path(penalty_weights),
         "max_parameters": max_parameters,
         "activation": activation,
         "config": dataclasses.asdict(config),
         "seed": seed,
-        "device": str(crew.place or on),
+        "device": str(executor.place or on),
         "versions": versions(),
-        "rows": "" if folder is None else evidence.digest(),
+        "rows": "" if folder is None else folded.digest(),
     }
     with (
-        opened(folder, asked, resume, crew.engine.ranks) as journal,
-        threads_for(evidence.rows, on),
+        opened(folder, asked, resume, executor.engine.ranks) as journal,
+        threads_for(folded.rows, on),
     ):
-        crew.journal = journal
+        executor.journal = journal
         weights, way = run.plan(penalty_weights)
-        linear, candidates = run.candidates(weights, WAYS[way], max_parameters)
+        linear, candidates = run.candidates(weights, STRATEGIES[way], max_parameters)
         seconds = journal.seconds
     settings = {
         "task": preprocessing.target.task,
-        "widths": list(run.widths(WAYS[way])),
+        "widths": list(run.widths(STRATEGIES[way])),
         "activation": activation,
         "penalty_weights": weights,
         "way": way,
-        "rows": evidence.rows,
+        "rows": folded.rows,
         "rows_seen": seen,
-        "judged_rows": len(evidence.folds.judged),
-        "fits": evidence.fits,
+        "judged_rows": len(folded.folds.judged),
+        "fits": folded.fits,
         "max_parameters": max_parameters,
         "seed": seed,
         "device": asked["device"],
@@ -257,31 +257,31 @@ class _Search:
 
     def __init__(
         self,
-        evidence: Evidence,
+        folded: FoldedData,
         outputs: int,
         hidden: Sequence[int] | None,
         activation: str,
         config: SearchConfig,
         seed: int,
         progress: bool,
-        crew: Crew,
+        executor: Executor,
     ):
-        self.evidence, self.config, self.seed, self.crew = evidence, config, seed, crew
-        self.progress = progress and crew.engine.ranks.is_first
+        self.folded, self.config, self.seed, self.executor = folded, config, seed, executor
+        self.progress = progress and executor.engine.ranks.is_first
         self.outputs, self.hidden, self.activation = outputs, hidden, activation
-        self.widths(WAYS["asleep"])  # bad ones are refused before anything is done
+        self.widths(STRATEGIES["asleep"])  # bad ones are refused before anything is done
         self.history = History()
         self.attempts: tuple[Attempt, ...] = ()
-        self.steps = config.steps_for(evidence.rows)
+        self.steps = config.steps_for(folded.rows)
 
-    def widths(self, way: Way) -> tuple[int, ...]:
+    def widths(self, way: Strategy) -> tuple[int, ...]:
         """Of all layers; ``way`` may leave hidden layers out."""
         hidden = self.hidden
         if hidden is None:
-            hidden = way.widths or _default_widths(self.evidence.rows)
+            hidden = way.widths or _default_widths(self.folded.rows)
         elif isinstance(hidden, (str, int)):
             raise ValueError(f"Expected widths of hidden layers, like (64, 32). Got {hidden!r}.")
-        inputs = self.evidence.inputs.shape[1]
+        inputs = self.folded.inputs.shape[1]
         return checked_widths([inputs, *list(hidden)[: way.depth], self.outputs])
 
     def plan(self, weights: Sequence[float] | str) -> tuple[list[float], str]:
@@ -294,50 +294,51 @@ class _Search:
         with stage("comparing ways to train", self.progress):
             steps = self.steps * REHEARSAL_SHARE
             some = path[2::2] or path[1:]
-            judging = self.evidence.judging_fits()
+            judging = self.folded.judging_fits()
             losses = [
-                WAYS[way].handicap * min(self._rehearsal(way, judging, steps, some, WAYS[way])[0])
+                STRATEGIES[way].handicap
+                * min(self._rehearsal(way, judging, steps, some, STRATEGIES[way])[0])
                 for way in ways
             ]
         return path, ways[losses.index(min(losses))]
 
     def _path_from_pilot(self) -> list[float]:
-        first, steps = self.evidence.judging_fits(1), self.steps * PILOT_SHARE
-        _, idle = self._rehearsal("pilot", first, steps, PILOT_WEIGHTS, WAYS["asleep"])
+        first, steps = self.folded.judging_fits(1), self.steps * PILOT_SHARE
+        _, idle = self._rehearsal("pilot", first, steps, PILOT_WEIGHTS, STRATEGIES["asleep"])
         recruit_nothing = [w for w, is_idle in zip(PILOT_WEIGHTS, idle, strict=True) if is_idle]
         largest = min(recruit_nothing, default=PILOT_WEIGHTS[0] * PATH_RATIO)
         return [largest / PATH_RATIO**step for step in range(self.config.path + 1)]
 
     def _rehearsal(
-        self, name: str, evidence: Evidence, steps: float, weights: Sequence[float], way: Way
+        self, name: str, folded: FoldedData, steps: float, weights: Sequence[float], way: Strategy
     ) -> tuple[list[float], list[bool]]:
         """Of each weight the loss, infinite where it diverged, and whether it recruits nothing."""
-        population = self._population(len(weights) * evidence.fits, way)
-        each = tuple(weight for weight in weights for _ in range(evidence.fits))
-        recipe = self.config.recipe(way, evidence, steps, each, self.seed)
-        self._train(name, population, evidence, recipe)
-        judgements = self.crew.first(lambda: evidence.judge(population))
+        population = self._population(len(weights) * folded.fits, way)
+        each = tuple(weight for weight in weights for _ in range(folded.fits))
+        recipe = self.config.recipe(way, folded, steps, each, self.seed)
+        self._train(name, population, folded, recipe)
+        judgements = self.executor.first(lambda: folded.judge(population))
         losses = [found.loss for found in judgements]
         return (
             [loss if math.isfinite(loss) else math.inf for loss in losses],
-            [not any(counts) for counts in population.recruited[:: evidence.fits]],
+            [not any(counts) for counts in population.recruited[:: folded.fits]],
         )
 
     def candidates(
-        self, weights: list[float], way: Way, largest: int | None
+        self, weights: list[float], way: Strategy, largest: int | None
     ) -> tuple[Candidate, list[Candidate]]:
         """The linear model, and every group at every size whose network bears its score out."""
-        evidence, config = self.evidence, self.config
-        population = self._population(len(weights) * evidence.fits, way)
+        folded, config = self.folded, self.config
+        population = self._population(len(weights) * folded.fits, way)
         penalties = [LINEAR, *weights[1:]]
-        each = tuple(weight for weight in penalties for _ in range(evidence.fits))
-        recipe = config.recipe(way, evidence, self.steps, each, self.seed)
-        history = self._train("training", population, evidence, recipe, progress=self.progress)
+        each = tuple(weight for weight in penalties for _ in range(folded.fits))
+        recipe = config.recipe(way, folded, self.steps, each, self.seed)
+        history = self._train("training", population, folded, recipe, progress=self.progress)
         self.history = history.thinned()
-        ladder = Ladder.of(population, evidence, self.crew)
+        ladder = Ladder.of(population, folded, self.executor)
         rungs = ladder.top()
         linear = [rungs[0]]
-        if evidence.task == "regression":
+        if folded.task == "regression":
             linear.append(ladder.least_squares())
         rungs += linear[1:]
         sizes = ladder.sizes(config.shrink, largest)
@@ -356,7 +357,7 @@ class _Search:
                 rung.direct,
                 rung.judgement,
                 penalty_weight=penalties[rung.group],
-                member=(rung.group + 1) * evidence.fits - 1,
+                member=(rung.group + 1) * folded.fits - 1,
             )
             for rung in rungs
         ]
@@ -371,7 +372,7 @@ class _Search:
         return found[place], trusted
 
     def _landed(
-        self, ladder: Ladder, rungs: list[Rung], way: Way, largest: int | None
+        self, ladder: Ladder, rungs: list[Rung], way: Strategy, largest: int | None
     ) -> list[Rung]:
         """Looks between the smallest network that is good enough and the next size below it."""
         found: list[Rung] = []
@@ -389,17 +390,17 @@ class _Search:
                 break
         return found
 
-    def _tuning(self, way: Way, share: float) -> TrainConfig:
+    def _tuning(self, way: Strategy, share: float) -> TrainConfig:
         """A fine-tuning, for that share of its usual length."""
         steps = self.steps * self.config.tune_share * share
-        return self.config.tuning(way, self.evidence, steps, self.seed)
+        return self.config.tuning(way, self.folded, steps, self.seed)
 
-    def _population(self, members: int, way: Way) -> Population:
+    def _population(self, members: int, way: Strategy) -> Population:
         population = Population(
             self.widths(way),
             seeds=[self.seed] * members,
             activation=self.activation,
-            device=self.evidence.inputs.device,
+            device=self.folded.inputs.device,
         )
         for eigenvalues in population.hidden_eigenvalues:
             eigenvalues.data.fill_(way.start)
@@ -409,12 +410,14 @@ class _Search:
         self,
         name: str,
         population: Population,
-        evidence: Evidence,
+        folded: FoldedData,
         config: TrainConfig,
         progress: bool = False,
     ) -> History:
-        weights = evidence.member_weights(population.members // evidence.fits)
-        return self.crew.train(name, population, evidence.pair, config, weights, progress=progress)
+        weights = folded.member_weights(population.members // folded.fits)
+        return self.executor.train(
+            name, population, folded.pair, config, weights, progress=progress
+        )
 
 
 def _whole(name: str, value: Any) -> int:

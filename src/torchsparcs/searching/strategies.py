@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from torchsparcs.searching.folded import Evidence
+from torchsparcs.searching.folded import FoldedData
 from torchsparcs.training.config import TrainConfig, check_amounts, check_counts
 
 MOST_EPOCHS = 400  # of a training: few rows are soon known by heart
 
 
-class Way(NamedTuple):
+class Strategy(NamedTuple):
     """One way to train a population; a rehearsal chooses among them.
 
     Attributes:
@@ -30,11 +30,11 @@ class Way(NamedTuple):
     handicap: float = 1.0
 
 
-WAYS: dict[str, Way] = {
-    "asleep": Way(),
-    "asleep with dropout": Way(input_dropout=0.1, tune_weight_decay=0.1),
+STRATEGIES: dict[str, Strategy] = {
+    "asleep": Strategy(),
+    "asleep with dropout": Strategy(input_dropout=0.1, tune_weight_decay=0.1),
     # a plain network from the start, for smooth tasks that need every neuron a little
-    "awake": Way(
+    "awake": Strategy(
         start=-1.0,
         depth=1,
         widths=(256,),
@@ -54,7 +54,7 @@ class SearchConfig:
             many times, but never takes more than ``longest`` steps.
         path: how many penalty weights below the smallest that recruits nothing, each a fifth of
             the one before.
-        ways: names from ``WAYS``; where there are several, a rehearsal chooses.
+        ways: names from ``STRATEGIES``; where there are several, a rehearsal chooses.
         batch_size, lr: of the training and the fine-tunings, AdamW with a cosine schedule.
         shrink: the number of parameters is multiplied by it from one size to the next smaller one.
         tune_share: steps of the fine-tuning at each size, as a share of those of the training, on
@@ -67,15 +67,15 @@ class SearchConfig:
     batch_size: int = 128
     lr: float = 1e-2
     path: int = 4
-    ways: tuple[str, ...] = tuple(WAYS)
+    ways: tuple[str, ...] = tuple(STRATEGIES)
     shrink: float = 0.6
     tune_share: float = 0.25
 
     def __post_init__(self) -> None:
         check_counts(self, "steps", "epochs", "longest", "batch_size", "path")
         check_amounts(self, "lr", "tune_share")
-        if not self.ways or not set(self.ways) <= set(WAYS):
-            raise ValueError(f"Expected ways among {', '.join(WAYS)}. Got {self.ways!r}.")
+        if not self.ways or not set(self.ways) <= set(STRATEGIES):
+            raise ValueError(f"Expected ways among {', '.join(STRATEGIES)}. Got {self.ways!r}.")
         if not 0 < self.shrink < 1:
             raise ValueError(f"Expected shrink to be between 0 and 1. Got {self.shrink!r}.")
 
@@ -86,13 +86,13 @@ class SearchConfig:
         return min(least, self.longest, MOST_EPOCHS * per_epoch)
 
     def recipe(
-        self, way: Way, evidence: Evidence, steps: float, penalty_weight: Any, seed: int
+        self, way: Strategy, folded: FoldedData, steps: float, penalty_weight: Any, seed: int
     ) -> TrainConfig:
-        """Of a training of about ``steps`` steps on the rows of ``evidence``."""
-        rows = evidence.rows
+        """Of a training of about ``steps`` steps on the rows of ``folded``."""
+        rows = folded.rows
         batch_size = min(self.batch_size, rows)
         return TrainConfig(
-            task=evidence.task,
+            task=folded.task,
             epochs=max(1, round(steps * batch_size / rows)),
             batch_size=batch_size,
             lr=self.lr,
@@ -100,14 +100,14 @@ class SearchConfig:
             transfer_weight_decay=way.transfer_weight_decay,
             penalty_weight=penalty_weight,
             input_dropout=way.input_dropout,
-            capture=evidence.inputs.is_cuda,
+            capture=folded.inputs.is_cuda,
             seed=seed,
         )
 
-    def tuning(self, way: Way, evidence: Evidence, steps: float, seed: int) -> TrainConfig:
+    def tuning(self, way: Strategy, folded: FoldedData, steps: float, seed: int) -> TrainConfig:
         """Of a fine-tuning of compact networks."""
         return replace(
-            self.recipe(way, evidence, steps, 0.0, seed),
+            self.recipe(way, folded, steps, 0.0, seed),
             schedule="warm_cosine",
             weight_decay=way.tune_weight_decay,
         )

@@ -19,7 +19,7 @@ from torchsparcs.training.data import Data, MemberData, Pair, is_pair, placed
 from torchsparcs.training.generators import Generators, set_states, shared_generators, states_of
 from torchsparcs.training.history import History
 from torchsparcs.training.ranks import Ranks
-from torchsparcs.training.step import Descent
+from torchsparcs.training.step import TrainingStep
 from torchsparcs.training.tasks import Evaluation, check_data, evaluate
 
 SAVING_SHARE = 0.02  # of the time may go into checkpoints
@@ -30,7 +30,7 @@ class NonFiniteLossError(RuntimeError):
     """The loss became infinite or NaN; the message names the epoch and the step."""
 
 
-class Epochs:
+class TrainingLoop:
     """One training; its state is whole between any two steps.
 
     ``checkpoint``: the file to save it to. ``alike``: the module is a part of a population, whose
@@ -71,7 +71,7 @@ class Epochs:
         self.fingerprint = self._fingerprint() if checkpoint is not None else []
         own_targets = isinstance(self.data, MemberData) and self.data.own_targets
         self.ranks.start_alike_(module.state_dict().values())
-        self.descent = Descent(module, config, own_targets, self.ranks, alike=alike)
+        self.stepper = TrainingStep(module, config, own_targets, self.ranks, alike=alike)
         self.shuffler = torch.Generator().manual_seed(config.seed)
         self.history = History()
         self.best_state: dict[str, Tensor] | None = None
@@ -162,7 +162,7 @@ class Epochs:
 
     def _take_step(self, batch: tuple[Tensor, ...]) -> None:
         share = self.step / self.steps_per_epoch if self.steps_per_epoch else 0.0
-        loss = self.descent.step(batch, (self.epoch + share) / self.config.epochs)
+        loss = self.stepper.step(batch, (self.epoch + share) / self.config.epochs)
         if self.device.type == "cpu":
             self._check_losses([loss], self.step)
         self.losses.append(loss)
@@ -207,7 +207,7 @@ class Epochs:
             result = self._evaluated(self.validation)
             history.validation_loss.append(result.loss)
             history.validation_score.append(result.score)
-        spectral = self.descent.spectral
+        spectral = self.stepper.spectral
         history.recruited.append([count for part in spectral for count in part.recruited])
         if history.epochs % self.config.snapshot_every == 0:
             history.take_snapshot(self.module)
@@ -251,7 +251,7 @@ class Epochs:
             "config": _comparable(self.config),
             "data": self.fingerprint,
             "module": self.module.state_dict(),
-            "descent": self.descent.state_dict(),
+            "descent": self.stepper.state_dict(),
             "generators_at_epoch_start": self.ranks.gather(self.epoch_start),
             "generators": self.ranks.gather(self._generator_states()),
             "position": (self.epoch, self.step),
@@ -282,7 +282,7 @@ class Epochs:
                 "Expected the module of the checkpoint to resume it. Got one with other "
                 f"parameters: {error}"
             ) from error
-        self.descent.load_state_dict(state["descent"])
+        self.stepper.load_state_dict(state["descent"])
         self.epoch, self.step = state["position"]
         losses = state["losses"]
         self.losses = [] if losses is None else list(losses.to(self.device))
@@ -305,7 +305,7 @@ class Epochs:
 
     def _generators(self) -> Generators:
         """Everything that draws numbers: shuffling, noise, and a loader's own generators."""
-        own = {"shuffler": self.shuffler, "input_dropout": self.descent.noise}
+        own = {"shuffler": self.shuffler, "input_dropout": self.stepper.noise}
         return own | shared_generators(self.data, self.device, self.is_silent)
 
     def _generator_states(self) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from torchsparcs.training.history import History
 def training_progress(
     epochs: int, done: int, enabled: bool, *, counts_recruits: bool = True
 ) -> Iterator[Callable[[History], None]]:
-    """Epochs done, time left, loss, validation score, neurons recruited per layer.
+    """TrainingLoop done, time left, loss, validation score, neurons recruited per layer.
 
     ``counts_recruits``: without exact zeros every neuron counts as recruited, which says nothing.
     """

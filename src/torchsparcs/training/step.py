@@ -20,7 +20,7 @@ VECTOR = 16  # numbers that the optimizer's kernel works on at once
 CAPTURE_AFTER = 3  # eager steps, in which everything that is allocated once gets allocated
 
 
-class Descent:
+class TrainingStep:
     """The optimizer of a module and what belongs to it, driven by a :class:`TrainConfig`.
 
     ``own_targets``: the targets of a population have a leading axis of members. ``ranks``: the

@@ -12,7 +12,7 @@ from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, is_pair
 from torchsparcs.training.generators import own_numbers
 from torchsparcs.training.history import History
-from torchsparcs.training.loop import Epochs
+from torchsparcs.training.loop import TrainingLoop
 from torchsparcs.training.parts import part_by_part
 from torchsparcs.training.progress import training_progress
 from torchsparcs.training.ranks import Ranks
@@ -88,10 +88,10 @@ def train(
     if isinstance(module, Population) and is_pair(data) and plain:
 
         def once(*part: Any) -> History:
-            return _trained(Epochs(*part), None, None, progress)
+            return _trained(TrainingLoop(*part), None, None, progress)
 
         return part_by_part(once, module, data, config, validation, weights)
-    epochs = Epochs(module, data, config, validation, weights, path, ranks)
+    epochs = TrainingLoop(module, data, config, validation, weights, path, ranks)
     return _trained(epochs, path if found else None, on_epoch, progress)
 
 
@@ -108,13 +108,13 @@ def train_alone(
 
     The members of a population end with the same bits among any others; that takes a little longer.
     """
-    epochs = Epochs(module, data, config, None, weights, checkpoint, alike=True)
+    epochs = TrainingLoop(module, data, config, None, weights, checkpoint, alike=True)
     found = checkpoint is not None and checkpoint.exists()
     return _trained(epochs, checkpoint if found else None, None, progress)
 
 
 def _trained(
-    epochs: Epochs,
+    epochs: TrainingLoop,
     resume_from: Path | None,
     on_epoch: Callable[[History], Any] | None,
     progress: bool,

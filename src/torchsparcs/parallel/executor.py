@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchsparcs.parallel.executors import Engine
+from torchsparcs.parallel.engines import Engine
 from torchsparcs.parallel.journal import Journal
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, MemberData, Pair
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 
 
 @dataclass
-class Crew:
+class Executor:
     """Who does the work, on which device if it matters, and where what is done is written down."""
 
     engine: Engine = field(default_factory=Engine)

@@ -24,12 +24,12 @@ from torchsparcs import (
     SearchConfig,
     SparcsClassifier,
     TrainConfig,
-    crew,
     search,
 )
 from torchsparcs.experiments import EXPERIMENTS, reproduce
-from torchsparcs.parallel.crew import Crew
-from torchsparcs.parallel.executors import ENGINES, Engine, engine_of
+from torchsparcs.parallel import executor
+from torchsparcs.parallel.engines import ENGINES, Engine, engine_of
+from torchsparcs.parallel.executor import Executor
 from torchsparcs.parallel.journal import Journal
 from torchsparcs.tables.datasets import load_dataset
 
@@ -78,8 +78,10 @@ class TestParts:
             iris(engine=Lost(2), **options)
         parts = {path.stem for path in tmp_path.glob("*-*.safetensors")}
         assert len(parts) >= 3
-        trained, done = crew._trained, []
-        monkeypatch.setattr(crew, "_trained", lambda *a, **k: done.append(1) or trained(*a, **k))
+        trained, done = executor._trained, []
+        monkeypatch.setattr(
+            executor, "_trained", lambda *a, **k: done.append(1) or trained(*a, **k)
+        )
         assert_same(alone, iris(engine=Several(2), **options))
         whole = {path.stem for path in tmp_path.glob("*-*.safetensors")}
         assert len(done) == len(whole - parts)
@@ -94,7 +96,7 @@ class TestParts:
         found = []
         for engine in (Engine(), Several(3)):
             population = Population([2, 16, 1], seeds=range(6))
-            history = Crew(engine, Journal()).train("students", population, data, config)
+            history = Executor(engine, Journal()).train("students", population, data, config)
             found.append((population.state_dict(), history.train_loss, history.recruited))
         assert all(torch.equal(value, found[1][0][name]) for name, value in found[0][0].items())
         assert found[0][1:] == found[1][1:]
@@ -105,11 +107,11 @@ class TestParts:
         population.output_eigenvalues.data[2:] = torch.inf
         x = torch.rand(80, 2)
         data, config = (x, x.sum(dim=1)), TrainConfig(epochs=2)
-        history = Crew(engine, Journal()).train("some", population, data, config)
+        history = Executor(engine, Journal()).train("some", population, data, config)
         assert [math.isfinite(loss) for loss in history.train_loss[-1]] == [True] * 2 + [False] * 2
         population.output_eigenvalues.data[:] = torch.inf
         with pytest.raises(NonFiniteLossError, match="all 4 members became nan in epoch 1"):
-            Crew(engine, Journal()).train("none", population, data, config)
+            Executor(engine, Journal()).train("none", population, data, config)
 
     def test_dropout_is_the_same_in_every_part(self):
         x = torch.rand(4, 80, 2)
@@ -117,7 +119,7 @@ class TestParts:
         for engine in (Engine(), Several(2)):
             population = Population([2, 16, 1], seeds=range(4))
             config = TrainConfig(epochs=2, input_dropout=0.3)
-            history = Crew(engine, Journal()).train("a", population, (x, x.sum(dim=-1)), config)
+            history = Executor(engine, Journal()).train("a", population, (x, x.sum(dim=-1)), config)
             found.append(history.train_loss)
         assert found[0] == found[1]
 
@@ -225,7 +227,7 @@ class TestRay:
 
     def test_no_cluster_at_the_address(self, cluster):
         code = (
-            "from torchsparcs.parallel.executors import engine_of\n"
+            "from torchsparcs.parallel.engines import engine_of\n"
             "try:\n    engine_of('ray', '127.0.0.1:1')\n"
             "except ValueError as error:\n    print(error)\n"
         )
