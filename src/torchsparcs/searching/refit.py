@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.compact.population import CompactPopulation
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.searching.folded import FoldedData, counted_rows
@@ -59,7 +60,12 @@ def refit(
         judgements = folded.judge(population)
     tuned = population.to_directs()[fits - 1 :: fits]
     after = [
-        Candidate.of(direct, judgement, found.penalty_weight, member=(index + 1) * fits - 1)
+        Candidate.of(
+            CompactNetwork.from_direct(direct, maximal=None, dtype=torch.float32),
+            judgement,
+            found.penalty_weight,
+            (index + 1) * fits - 1,
+        )
         for index, (found, direct, judgement) in enumerate(
             zip(before, tuned, judgements, strict=True)
         )

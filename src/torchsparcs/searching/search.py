@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import torch
 
+from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.engines import Engine, engine_of
 from torchsparcs.parallel.executor import Executor
@@ -354,10 +355,10 @@ class _Search:
         best_linear = max(linear, key=lambda rung: rung.judgement.score)
         found = [
             Candidate.of(
-                rung.direct,
+                CompactNetwork.from_direct(rung.direct, maximal=None, dtype=torch.float32),
                 rung.judgement,
-                penalty_weight=penalties[rung.group],
-                member=(rung.group + 1) * folded.fits - 1,
+                penalties[rung.group] if rung.group else None,
+                (rung.group + 1) * folded.fits - 1,
             )
             for rung in rungs
         ]
