@@ -21,7 +21,7 @@ from torchsparcs import (
     train,
 )
 from torchsparcs.cutting.layers import with_fewer_channels
-from torchsparcs.cutting.ladder import model_rungs
+from torchsparcs.cutting.model_ladder import model_rungs
 from torchsparcs.cutting.models import cut_model, measured, size_of
 from torchsparcs.training.loop import NonFiniteLossError
 
@@ -304,7 +304,7 @@ class TestMeasuring:
         def bursting(*_, **__):
             raise NonFiniteLossError("burst")
 
-        monkeypatch.setattr(sys.modules["torchsparcs.cutting.ladder"], "train", bursting)
+        monkeypatch.setattr(sys.modules["torchsparcs.cutting.model_ladder"], "train", bursting)
         found = model_rungs(extract(trained), rows(50, 0), rows(50, 1), TrainConfig())
         assert len(list(found)) == 1
 

@@ -1,39 +1,17 @@
-"""The ladder: models cut to a smaller size, refitted, fine-tuned and judged, rung by rung."""
+"""The ladder: networks cut to a smaller size, refitted, fine-tuned and judged, rung by rung."""
 
-import contextlib
-import copy
-import dataclasses
-import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-import torch
-from torch import Tensor, nn
-
-from torchsparcs.compact.chain import CompactChain
-from torchsparcs.compact.normalised_chain import NormalisedChain
-from torchsparcs.cutting.layers import as_good_as, chain_cuts
-from torchsparcs.cutting.models import cut_model, size_of
-from torchsparcs.cutting.refinement import RefineConfig, constant_loss
 from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.data import Data, Pair, batches_of, in_memory, is_pair, placed
-from torchsparcs.training.loop import NonFiniteLossError
-from torchsparcs.training.progress import cutting_progress
-from torchsparcs.training.tasks import LossFunction, evaluate
-from torchsparcs.training.train import train
 
-SHRINK = 0.7  # of the parameters are left on the next rung
-HASTE = 0.5  # of them, above the size that was asked for
-LOOKED_AT = 2000  # training rows, at most, that a cut looks at
-AT_ONCE = 64  # of them
-JUDGED_AT_ONCE = 4  # batches of the training: without gradients they take less memory
 PASSED_OVER = 2  # rungs with too high a loss before it is given up
 
 
 class Judged(Protocol):
-    """What models are worth on rows that they were not fitted to."""
+    """What networks are worth on rows that they were not fitted to."""
 
     @property
     def loss(self) -> float: ...
@@ -41,160 +19,127 @@ class Judged(Protocol):
     def score(self) -> float: ...
 
 
-class Fit(NamedTuple):
-    """The data that one model of a rung is fine-tuned on, and the rows that its cuts look at."""
-
-    data: Data
-    looked_at: list[Pair]
-    weights: Tensor | None = None
-
-    @classmethod
-    def to(
-        cls, data: Data, like: Tensor, rows: int, seed: int, weights: Tensor | None = None
-    ) -> "Fit":
-        """A fit to ``data``, whose cuts look at ``rows``, drawn at random or a loader's first."""
-        some: Data = data
-        if is_pair(data):
-            x, y = (torch.as_tensor(part) for part in data)
-            order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:rows]
-            some = x[order.to(x.device)], y[order.to(y.device)]
-        looked_at: list[Pair] = []
-        for x, y in batches_of(some, AT_ONCE, like=like):
-            looked_at.append((x[:rows], y[:rows]))
-            rows -= len(x)
-            if rows <= 0:
-                break
-        if not looked_at:
-            raise ValueError("Expected data with at least one batch. Got none.")
-        return cls(data, looked_at, weights)
+Network = TypeVar("Network")
+Verdict = TypeVar("Verdict", bound=Judged)
 
 
-class Rung(NamedTuple):
-    """Models of about one size, one for each fit; the last one is what is found there."""
+class Family(Protocol[Network, Verdict]):
+    """How networks of a kind are cut, fine-tuned and judged.
 
-    models: list[nn.Module]
-    judgement: Judged
+    They come in groups of fits: networks made in the same way and fitted to different rows, for
+    cross-validation; the last of a group is the one that is kept. ``name`` is that of the step.
+    """
+
+    def size(self, network: Network) -> int:
+        """How many parameters count."""
+
+    def cut(
+        self, name: str, groups: list[list[Network]], sizes: list[int]
+    ) -> list[dict[str, list[Network]]]:
+        """Of each group the ways to have at most so many parameters, the plain one first."""
+
+    def tune(
+        self, name: str, groups: list[list[Network]], tuning: TrainConfig
+    ) -> list[list[Network] | None]:
+        """The groups fine-tuned; None where that diverges. ``groups`` stay as they are."""
+
+    def judge(self, groups: list[list[Network]]) -> list[Verdict]:
+        """The verdict on each group."""
+
+
+@dataclass(frozen=True)
+class Rung(Generic[Network, Verdict]):
+    """One group at one size.
+
+    Attributes:
+        group: its number.
+        cuts: how often it was cut.
+        way: how it was cut the last time.
+        networks: one for each fit; the last one is what is found there.
+    """
+
+    group: int
+    cuts: int
+    way: str
+    networks: list[Network]
+    judgement: Verdict
+    parameters: int
 
     @property
-    def model(self) -> nn.Module:
-        return self.models[-1]
-
-    @property
-    def parameters(self) -> int:
-        """How many the compact networks inside the model have."""
-        return size_of(self.model)
+    def network(self) -> Network:
+        return self.networks[-1]
 
     @property
     def loss(self) -> float:
         return self.judgement.loss
 
 
-def _done_now(name: str, compute: Callable[[], list[nn.Module]]) -> list[nn.Module]:
-    return compute()
+class Ladder(Generic[Network, Verdict]):
+    """The way down of the groups of one family."""
 
+    def __init__(self, family: Family[Network, Verdict]):
+        self.family, self.cuts = family, 0
+        self._cut: list[tuple[int, str, list[Network]]] = []  # the last time, not yet fine-tuned
 
-@dataclass
-class Ladder:
-    """A model's way down, fitted to one set of rows or, for cross-validation, to several.
+    def top(self, groups: list[list[Network]]) -> list[Rung[Network, Verdict]]:
+        """The groups as they are."""
+        return self._judged([(place, "", group) for place, group in enumerate(groups)])
 
-    Attributes:
-        fits: one for each model of a rung.
-        judge: gives the judgement of such models.
-        constant: the loss of a constant answer.
-        normalise: signals of a chain are normalised in the fine-tuning, which is folded into its
-            layers again.
-        step: does a piece of the work, given its name; a search keeps what comes of it.
-    """
+    def step(
+        self, rungs: Sequence[Rung[Network, Verdict]], sizes: list[int], tuning: TrainConfig
+    ) -> list[Rung[Network, Verdict]]:
+        """Every group cut to its size in every way there is, fine-tuned and judged.
 
-    fits: Sequence[Fit]
-    judge: Callable[[list[nn.Module]], Judged]
-    constant: float
-    normalise: bool = False
-    step: Callable[[str, Callable[[], list[nn.Module]]], list[nn.Module]] = _done_now
-
-    def rungs(
-        self, models: list[nn.Module], tuning: TrainConfig, through: int | None = None
-    ) -> Iterator[Rung]:
-        """``models``, then some with at most 0.7 of the parameters, and so on, as small as it gets.
-
-        Each is cut from the one before and fine-tuned as ``tuning`` says. Where a layer of a chain
-        might go, all ways are fine-tuned; without it is taken unless the judges notice. Where the
-        score falls, half of the decay is tried as well, and stays where it is better: a smaller
-        network needs less. One of the sizes on the way is ``through``, and halves lead there.
+        What diverges is left out.
         """
-        rung = Rung(models, self.judge(models))
-        for place in itertools.count(1):
-            yield rung
-            size = rung.parameters
-            aim = int(SHRINK * size)
-            if through is not None and through < size:
-                aim = max(through, int(HASTE * size))
-            tried: list[tuple[Rung, list[nn.Module]]] = []
-            for way, cut in self._cuts(rung.models, aim, tuning.task).items():
-                if size_of(cut[-1]) < size:
-                    with contextlib.suppress(NonFiniteLossError):  # another may do better
-                        tried.append((self._tuned(f"rung {place} {way}", cut, tuning), cut))
-            if not tried:
-                return  # nothing is smaller, or all of it diverges
-            limit = as_good_as(tried[0][0].loss, self.constant)
-            shorter = [each for each in tried[1:] if each[0].loss <= limit]
-            best, cut = min(shorter, key=lambda each: each[0].parameters, default=tried[0])
-            if best.judgement.score < rung.judgement.score and tuning.weight_decay:
-                less = dataclasses.replace(tuning, weight_decay=tuning.weight_decay / 2)
-                with contextlib.suppress(NonFiniteLossError):
-                    again = self._tuned(f"rung {place} less decay", cut, less)
-                    if again.judgement.score > best.judgement.score:
-                        best, tuning = again, less
-            rung = best
+        self.cuts += 1
+        groups = [rung.networks for rung in rungs]
+        ways = self.family.cut(f"cut {self.cuts}", groups, sizes)
+        self._cut = [
+            (rung.group, way, networks)
+            for rung, found in zip(rungs, ways, strict=True)
+            for way, networks in found.items()
+        ]
+        return self._tuned(f"tuning {self.cuts}", self._cut, tuning)
 
-    def _cuts(
-        self, models: list[nn.Module], size: int, task: str | LossFunction
-    ) -> dict[str, list[nn.Module]]:
-        """Ways to have at most ``size`` parameters, by name, the plain one first.
+    def again(
+        self, rung: Rung[Network, Verdict], tuning: TrainConfig
+    ) -> list[Rung[Network, Verdict]]:
+        """The group of ``rung``, of the last step, fine-tuned by another config."""
+        cut = [each for each in self._cut if each[:2] == (rung.group, rung.way)]
+        return self._tuned(f"tuning {self.cuts} again", cut, tuning)
 
-        Models that judge are no larger than the last one, and a way is open where all have it.
-        """
-        ways: dict[str, list[nn.Module]] = {}
-        for model, fit in reversed([*zip(models, self.fits, strict=True)]):
-            if isinstance(model, CompactChain):
-                inputs, targets = zip(*fit.looked_at, strict=True)
-                looked_at = torch.cat(inputs), torch.cat(targets)
-                found: dict[str, nn.Module] = {**chain_cuts(model, looked_at, task, size)}
-            else:
-                found = {"cut": cut_model(model, fit.looked_at, task, size)}
-            first = ways or {way: [] for way in found}
-            ways = {way: [found[way], *first[way]] for way in first if way in found}
-            size = min(size, size_of(ways[next(iter(ways))][-1]))
-        return ways
+    def _tuned(
+        self, name: str, cut: list[tuple[int, str, list[Network]]], tuning: TrainConfig
+    ) -> list[Rung[Network, Verdict]]:
+        tuned = self.family.tune(name, [networks for _, _, networks in cut], tuning)
+        found = zip(cut, tuned, strict=True)
+        kept = [(group, way, after) for (group, way, _), after in found if after is not None]
+        return self._judged(kept)
 
-    def _tuned(self, name: str, cut: list[nn.Module], tuning: TrainConfig) -> Rung:
-        """The models of ``cut``, which stay as they are, fine-tuned and judged."""
-
-        def tune() -> list[nn.Module]:
-            tuned: list[nn.Module] = []
-            for model, fit in zip(cut, self.fits, strict=True):
-                fitted: nn.Module = copy.deepcopy(model)
-                if self.normalise and isinstance(model, CompactChain):
-                    fitted = NormalisedChain(model, torch.cat([x for x, _ in fit.looked_at]))
-                train(fitted, fit.data, tuning, weights=fit.weights, progress=False)
-                tuned.append(fitted.folded() if isinstance(fitted, NormalisedChain) else fitted)
-            return tuned
-
-        models = self.step(name, tune)
-        return Rung(models, self.judge(models))
+    def _judged(self, groups: list[tuple[int, str, list[Network]]]) -> list[Rung[Network, Verdict]]:
+        if not groups:
+            return []
+        judgements = self.family.judge([networks for _, _, networks in groups])
+        return [
+            Rung(group, self.cuts, way, networks, judgement, self.family.size(networks[-1]))
+            for (group, way, networks), judgement in zip(groups, judgements, strict=True)
+        ]
 
 
-class _Step(Protocol):
+class Step(Protocol):
+    """A network on its way down."""
+
     @property
     def loss(self) -> float: ...
     @property
     def parameters(self) -> int: ...
 
 
-Step = TypeVar("Step", bound=_Step)
+AnyStep = TypeVar("AnyStep", bound=Step)
 
 
-def last_within(rungs: Iterable[Step], allowance: float, show: Callable[[str], None]) -> Step:
+def last_within(rungs: Iterable[AnyStep], allowance: float, show: Callable[[str], None]) -> AnyStep:
     """The last of ``rungs`` whose loss is at most ``allowance`` higher than the lowest so far.
 
     A few that are not are passed over: smaller ones may have got rid of what was in the way.
@@ -208,48 +153,3 @@ def last_within(rungs: Iterable[Step], allowance: float, show: Callable[[str], N
             break
     assert best is not None
     return best
-
-
-def model_rungs(
-    model: nn.Module,
-    data: Data,
-    validation: Data,
-    tuning: TrainConfig,
-    *,
-    rows: int = LOOKED_AT,
-    normalise: bool = False,
-) -> Iterator[Rung]:
-    """The rungs of one ``model``, fine-tuned on ``data`` and judged on ``validation``."""
-    batch = JUDGED_AT_ONCE * tuning.batch_size
-
-    def judge(models: list[nn.Module]) -> Judged:
-        return evaluate(models[-1], validation, tuning.task, batch_size=batch)
-
-    fit = Fit.to(data, next(model.parameters()), rows, tuning.seed)
-    ladder = Ladder([fit], judge, constant_loss(model, validation, tuning.task), normalise)
-    return ladder.rungs([model], tuning)
-
-
-def refine_model(
-    model: nn.Module,
-    data: Data,
-    validation: Data,
-    task: str | LossFunction,
-    config: RefineConfig | None = None,
-    *,
-    normalise: bool = False,
-    progress: bool = True,
-) -> nn.Module:
-    """The last model on the way down whose validation loss is within the tolerance."""
-    config = config or RefineConfig()
-    tuning = config.tuning(task, schedule="warm_cosine")
-    like = next(model.parameters())
-    if isinstance(model, CompactChain):
-        data, validation = in_memory(data, like), in_memory(validation, like)
-    data = placed(data, like) if is_pair(data) else data
-    validation = placed(validation, like) if is_pair(validation) else validation
-    allowance = config.tolerance * constant_loss(model, validation, task)
-    rows = min(config.rows, LOOKED_AT)
-    with cutting_progress(progress) as show:
-        rungs = model_rungs(model, data, validation, tuning, rows=rows, normalise=normalise)
-        return last_within(rungs, allowance, show).model

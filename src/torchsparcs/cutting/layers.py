@@ -30,8 +30,8 @@ def chain_cuts(
     long as the loss on ``data``, some rows it was trained on, is lower with one layer less and as
     many parameters. That is "channels". Where one more layer could go, "narrow" and "wide" are
     without it: fine-tuning will tell. A network that is no better than a constant answer is not
-    worth that, and to compare with one says nothing. Where channels alone do not make it small enough, "kernel" has
-    a smaller kernel.
+    worth that, and to compare with one says nothing. Where channels alone do not make it small
+    enough, "kernel" has a smaller kernel.
     """
     network = merged_and_trimmed(network, data, task)
     constant = constant_loss(network, data, task)
