@@ -180,8 +180,12 @@ def model_rungs(
     *,
     rows: int = LOOKED_AT,
     normalise: bool = False,
+    through: int | None = None,
 ) -> Iterator[Rung[nn.Module, Evaluation]]:
-    """The rungs of one ``model``, fine-tuned on ``data`` and judged on ``validation``."""
+    """The rungs of one ``model``, fine-tuned on ``data`` and judged on ``validation``.
+
+    A cut looks at ``rows`` of the data; the other options are those of :func:`descend`.
+    """
     batch = JUDGED_AT_ONCE * tuning.batch_size
 
     def verdict(models: list[nn.Module]) -> Evaluation:
@@ -190,7 +194,7 @@ def model_rungs(
     fit = Fit.to(data, next(model.parameters()), rows, tuning.seed)
     family = ModelFamily([fit], verdict, tuning.task, normalise)
     constant = constant_loss(model, validation, tuning.task)
-    return descend(family, [model], tuning, constant=constant)
+    return descend(family, [model], tuning, constant=constant, through=through)
 
 
 def refine_model(
