@@ -24,19 +24,19 @@ Verdict = TypeVar("Verdict", bound=Judged)
 
 
 class Family(Protocol[Network, Verdict]):
-    """How networks of a kind are cut, fine-tuned and judged.
+    """A kind of network: its cuts, its fine-tuning, its judges.
 
     They come in groups of fits: networks made in the same way and fitted to different rows, for
     cross-validation; the last of a group is the one that is kept. ``name`` is that of the step.
     """
 
     def size(self, network: Network) -> int:
-        """How many parameters count."""
+        """The number of parameters that counts."""
 
     def cut(
         self, name: str, groups: list[list[Network]], sizes: list[int]
     ) -> list[dict[str, list[Network]]]:
-        """Of each group the ways to have at most so many parameters, the plain one first."""
+        """The ways of each group to have at most so many parameters, the plain one first."""
 
     def tune(
         self, name: str, groups: list[list[Network]], tuning: TrainConfig
@@ -49,7 +49,7 @@ class Family(Protocol[Network, Verdict]):
 
 @dataclass(frozen=True)
 class Rung(Generic[Network, Verdict]):
-    """One group at one size.
+    """A group of networks at one size.
 
     Attributes:
         group: its number.
@@ -88,7 +88,7 @@ class Ladder(Generic[Network, Verdict]):
     def step(
         self, rungs: Sequence[Rung[Network, Verdict]], sizes: list[int], tuning: TrainConfig
     ) -> list[Rung[Network, Verdict]]:
-        """Every group cut to its size in every way there is, fine-tuned and judged.
+        """Cut every group to its size in every way there is, fine-tune and judge.
 
         What diverges is left out.
         """

@@ -85,7 +85,7 @@ class ModelFamily(Generic[Verdict]):
     def cut(
         self, name: str, groups: list[list[nn.Module]], sizes: list[int]
     ) -> list[dict[str, list[nn.Module]]]:
-        """Only the ways that are smaller than before, and that are open in all fits.
+        """The ways that are smaller than before, and that are open in all fits.
 
         Models that judge are no larger than the last one.
         """

@@ -34,7 +34,7 @@ SHARE_PER_ROUND = 0.1  # of the neurons, cut before the Gram matrix is formed an
 
 @dataclass(frozen=True)
 class RefineConfig:
-    """How far a network may be cut.
+    """The limits of a cut: how much loss for size, and its fine-tuning.
 
     Attributes:
         tolerance: what may be given up, as a share of the loss of one answer for all rows, the mean
@@ -59,7 +59,7 @@ class RefineConfig:
         check_amounts(self, "tolerance", "slack", "lr")
 
     def tuning(self, task: str | LossFunction, **options: Any) -> TrainConfig:
-        """How a network is fine-tuned."""
+        """The config of a fine-tuning."""
         return TrainConfig(
             task=task,
             epochs=self.epochs,
@@ -97,7 +97,7 @@ def refine(
 
 
 class _Refining:
-    """One refinement: the data, and how much loss is allowed."""
+    """The state of a refinement: the data, and how much loss is allowed."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class _Refining:
         return evaluate(self.compact(direct), self.validation, self.task).loss
 
     def fine_tuned(self, direct: DirectSpace) -> DirectSpace:
-        """After a few epochs of gradient descent, or as it was where that did not help."""
+        """Fine-tune for a few epochs; ``direct`` itself where that did not help."""
         compact, config = self.compact(direct), self.config
         training = config.tuning(self.task)
         try:

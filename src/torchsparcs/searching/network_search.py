@@ -43,7 +43,7 @@ GIVEN_UP = 0.5  # of what the best loss gains over a constant answer: lower rung
 
 
 class NetworkSearch:
-    """One search of ``network``, a dense one or a chain, which itself stays as it is."""
+    """A search of ``network``, a dense one or a chain, which itself stays as it is."""
 
     def __init__(
         self,
