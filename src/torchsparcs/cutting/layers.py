@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.stages import Stage, merged_stage, trimmed_stage
 from torchsparcs.cutting.channels import DAMPING, ChannelCutting, measured, some_places
-from torchsparcs.cutting.refinement import constant_loss
+from torchsparcs.cutting.ladder import constant_loss
 from torchsparcs.cutting.removal import cut_to_budget
 from torchsparcs.spectral.linear_maps import channel_weights, composed, merged, patches
 from torchsparcs.training.data import Pair

@@ -142,10 +142,12 @@ class FoldedData:
             folds=self.folds.to(device),
         )
 
-    def of_fit(self, fit: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """The rows that ``fit`` sees, inputs and targets, and what each of them counts."""
+    def of_fit(self, fit: int) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
+        """The rows that ``fit`` sees, inputs and targets, and their weights where they differ."""
         rows = self.folds.fitted[fit]
-        return (self.inputs[rows], self.targets[rows]), self.weights[rows]
+        weights = self.weights[rows]
+        pair = self.inputs[rows], self.targets[rows]
+        return pair, None if (weights == 1).all() else weights
 
     @property
     def judging(self) -> tuple[Tensor, Tensor]:
