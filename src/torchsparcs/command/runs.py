@@ -18,10 +18,10 @@ from torchsparcs.tables.readers import read_table
 def show(run: Path) -> None:
     """Print the front and what it was found with."""
     result, console = load_result(run), open_console()
-    settings, preprocessing = result.settings, result.preprocessing
-    name = settings.get("data", run.name)
-    columns = len(preprocessing.inputs.columns)
-    console.print(summary(name, settings["rows"], columns, preprocessing.target))
+    settings, name = result.settings, result.settings.get("data", run.name)
+    if result.preprocessing is not None:
+        columns = len(result.inputs.columns)
+        console.print(summary(name, settings["rows"], columns, result.target))
     print_front(console, result, settings.get("pick", "smallest"))
     print_facts(console, settings)
 
@@ -47,7 +47,7 @@ def predict(run: Path, data: str, output: Path | None, *, pick: str | None, forc
     table = load_dataset(data).X if data in BUILT_IN else read_table(data)
     table.columns = [str(column) for column in table.columns]
     raw = result.outputs(table, _rule(result, pick))
-    content = WRITERS[ending](predictions(table, result.preprocessing.target, raw))
+    content = WRITERS[ending](predictions(table, result.target, raw))
     if output is None:
         typer.echo(content, nl=False)
         return
