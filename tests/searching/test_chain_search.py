@@ -28,7 +28,6 @@ from torchsparcs import (
 )
 from torchsparcs.cutting.chain_refinement import Rung, rungs
 from torchsparcs.cutting.layers import cuts_to
-from torchsparcs.report.chains import chain_page, chain_words
 from torchsparcs.searching.chain_search import candidates
 
 CONFIG = TrainConfig(epochs=6, batch_size=32, eigenvalue_lr_scale=10, penalty_weight=1e-3)
@@ -433,20 +432,3 @@ class TestTheFolder:
         (tmp_path / "mine.txt").write_text("mine")
         with pytest.raises(ValueError, match="Expected an empty folder"):
             result.save(tmp_path)
-
-
-class TestThePage:
-    def test_says_what_was_found(self, result):
-        words, small = chain_words(result), result.smallest()
-        assert f"**{small.parameters} parameters**" in words
-        assert all(found.architecture in words for found in result.front)
-        assert "200 held-out rows" in words
-        assert "Offered were the channels 1 → 4 → 4 → 2" in words
-
-    def test_is_one_file_with_three_figures(self, result, tmp_path):
-        path = result.report(tmp_path / "page.html")
-        assert path.read_text().count("data:image/svg+xml;base64") == 3
-        assert "not in this run" not in chain_page(result)
-        with pytest.raises(ValueError, match="not there yet"):
-            result.report(path)
-        result.report(path, force=True)

@@ -10,7 +10,7 @@ import torch
 import typer
 
 from torchsparcs.command.console import say
-from torchsparcs.report.shell import check_place
+from torchsparcs.report.html import check_place
 from torchsparcs.searching.folder import check_folder
 from torchsparcs.searching.result import SearchResult
 

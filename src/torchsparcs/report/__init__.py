@@ -9,9 +9,8 @@ from typing import Any
 # Where each name lives; Plotly, Matplotlib and TensorBoard load when a figure is asked for.
 HOMES = {
     "facts": ("facts_of",),
-    "page": ("page_of", "write_page"),
+    "page": ("chain_page", "page_of", "write_chain_page", "write_page"),
     "document": ("document_of", "write_document"),
-    "chains": ("chain_page", "write_chain_page"),
     "figures": (
         "architecture_figure",
         "confusion_figure",

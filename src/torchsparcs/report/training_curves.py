@@ -1,29 +1,38 @@
-"""How the member grew that a candidate was cut from: eigenvalues, loss and recruits by epoch."""
+"""How the network was trained that a candidate was cut from: eigenvalues, loss, recruits."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torchsparcs.report.picture import GROUPS, MOST_NEURONS, rounded
-from torchsparcs.training.history import MOST_STOPS, History, spread
+from torchsparcs.report.architecture import GROUPS, MOST_NEURONS, rounded
+from torchsparcs.searching.result import Candidate, SearchResult
+from torchsparcs.training.history import History, spread
 
 MOST_EPOCHS = 200  # of a curve
 BINS = 30  # of a histogram
 
 
-def growth(history: History, member: int) -> dict[str, Any]:
-    """Of one member of a population's ``history``; what was not recorded is empty."""
-    own = history.member(member)
-    epochs = spread(own.epochs, MOST_EPOCHS)
-    kept = [own.snapshots[place] for place in spread(len(own.snapshots), MOST_STOPS)]
+def curves_of(result: SearchResult, candidate: Candidate) -> dict[str, Any] | None:
+    """The curves of the network that ``candidate`` was cut from; None where none are recorded."""
+    losses, member = result.history.train_loss, candidate.member
+    if not losses or (member is not None and member >= len(losses[0])):
+        return None
+    return training_curves(result.history_of(candidate))
+
+
+def training_curves(history: History) -> dict[str, Any]:
+    """Of the training of one network; what was not recorded is empty."""
+    epochs = spread(history.epochs, MOST_EPOCHS)
+    kept = history.thinned().snapshots
     names = sorted(kept[0][1], key=_in_order) if kept else []
+    recruited = history.recruited
     return {
         "epochs": [epoch + 1 for epoch in epochs],
-        "loss": _at(own.train_loss, epochs),
-        "validation_loss": _at(own.validation_loss, epochs),
-        "score": _at(own.validation_score, epochs),
-        "recruited": [own.recruited[epoch] for epoch in epochs] if any(own.recruited) else [],
+        "loss": _at(history.train_loss, epochs),
+        "validation_loss": _at(history.validation_loss, epochs),
+        "score": _at(history.validation_score, epochs),
+        "recruited": [recruited[epoch] for epoch in epochs] if any(recruited) else [],
         "stops": [epoch for epoch, _ in kept] if names else [],
         "layers": [_layer([snapshot[name] for _, snapshot in kept]) for name in names],
     }
@@ -63,11 +72,8 @@ def _histogram(values: Tensor) -> dict[str, Any]:
     low, high = min(values.min().item(), 0.0), max(values.max().item(), 0.0)
     if low == high:
         low, high = -1.0, 1.0
-    counts = []
-    for stop in values:
-        found = torch.histc(stop[stop != 0], bins=BINS, min=low, max=high)
-        counts.append([int(count) for count in found])
-    return {"from": low, "to": high, "counts": counts}
+    counts = [torch.histc(stop[stop != 0], bins=BINS, min=low, max=high) for stop in values]
+    return {"from": low, "to": high, "counts": [count.int().tolist() for count in counts]}
 
 
 def _in_order(name: str) -> list[tuple[bool, int, str]]:
