@@ -16,6 +16,7 @@ from torchsparcs.experiments import (
     Experiment,
     cifar10,
     cifar100,
+    plots,
     reproduce,
     scaling,
     teacher_student,
@@ -28,7 +29,6 @@ from torchsparcs.experiments.measuring import kept_bytes
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork
 from torchsparcs.experiments.vision import ConvMembers, MemberDropout, linear_head
 from torchsparcs.experiments.work import Work, plain
-from torchsparcs.report import matplotlib_figures as plots
 from torchsparcs.report.document import markdown_table
 
 TINY = {

@@ -13,13 +13,13 @@ import torch
 from torch import nn
 
 from torchsparcs.cutting.extraction import extract
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.backbones import BACKBONES, FineTuned
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import fast_on_a_gpu, layout_for
 from torchsparcs.experiments.work import Content, Work
 from torchsparcs.images.datasets import load_images
-from torchsparcs.report import matplotlib_figures as plots
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectralizing.spectralize import spectralize

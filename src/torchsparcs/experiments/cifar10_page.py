@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.heads import HEADS, RECIPES
 from torchsparcs.experiments.recipes import hyperparameter_table
 from torchsparcs.experiments.work import Content
-from torchsparcs.report import matplotlib_figures as plots
 from torchsparcs.report.document import markdown_table
 
 if TYPE_CHECKING:

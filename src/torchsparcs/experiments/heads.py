@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import linear_head, mlp_head, spectral_head
-from torchsparcs.report import matplotlib_figures as plots
 from torchsparcs.training.config import TrainConfig
 
 TASK = "multiclass"

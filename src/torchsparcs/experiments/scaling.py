@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import nn
 
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.measuring import (
     Step,
@@ -24,7 +25,6 @@ from torchsparcs.experiments.measuring import (
 )
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, recruited
 from torchsparcs.experiments.work import Content, Work
-from torchsparcs.report import matplotlib_figures as plots
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.equations import direct_parameter_count, spectral_parameter_count
 from torchsparcs.spectral.network import SpectralNetwork

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from torchsparcs.cutting.extraction import extract
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.eigenvalue_pruning import curve_of_eigenvalues, keeping_eigenvalues
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.recipes import hyperparameter_table, paper_config
 from torchsparcs.experiments.work import Content, Work
 from torchsparcs.experiments.writing import spread
-from torchsparcs.report import matplotlib_figures as plots
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.population import Population

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.work import Content
-from torchsparcs.report import matplotlib_figures as plots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

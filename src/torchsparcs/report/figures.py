@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from torchsparcs.report.architecture import architecture
 from torchsparcs.report.facts import output_names, rules_of, shown_of, unit_of
-from torchsparcs.report.matplotlib_figures import BLUE, GREEN, GREY, LIGHT, ORANGE, PURPLE, RED
 from torchsparcs.report.predictions import answers_of
 from torchsparcs.report.training_curves import curves_of
 from torchsparcs.report.wording import is_classification, shortened
@@ -20,6 +19,9 @@ from torchsparcs.searching.result import Attempt, Candidate, SearchResult
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+# Safe for colour-blind readers (Okabe and Ito).
+COLOURS = BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+GREYS = GREY, LIGHT = "#666666", "#CCCCCC"
 Pick = str | int | Candidate
 LAYER_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#56B4E9")
 ROWS = 24  # of a column of neurons before it gets a second file
