@@ -1,7 +1,6 @@
 """Small searches with awkward names, and made-up results that are hard to draw."""
 
 import dataclasses
-import sys
 from functools import cache
 from unittest.mock import patch
 
@@ -43,7 +42,7 @@ def small_result(task: str) -> SearchResult:
     config = SearchConfig(steps=60, epochs=1, lr=0.03, ways=("asleep",), shrink=0.4)
     options = {"widths": (12, 6), "penalty_weights": (1e-3, 1e-4), "validation": 2}
     # no look between two sizes: what is on the pages is to be the same as ever
-    with patch.object(sys.modules["torchsparcs.searching.search"], "LANDINGS", 0):
+    with patch("torchsparcs.searching.table_search.LANDINGS", 0):
         return search(X, Y[task], **options, config=config, progress=False, device="cpu")
 
 

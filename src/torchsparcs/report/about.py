@@ -100,7 +100,7 @@ def _rest(count: int) -> list[str]:
 def _search(result: SearchResult) -> dict[str, str | None]:
     settings, is_table = result.settings, result.preprocessing is not None
     budget, steps, fits = (settings.get(n) for n in ("max_parameters", "refit_steps", "fits"))
-    penalties = (f"{weight:.3g}" for weight in settings.get("penalty_weights", [])[1:])
+    penalties = (f"{weight:.3g}" for weight in settings.get("penalty_weights", []))
     shares = f"{fits}{' for each penalty weight' * is_table}, each to its part of the rows"
     return {
         "refitted": f"from an earlier search, {counted(steps, 'step')}" if steps else None,
