@@ -4,11 +4,7 @@ import dataclasses
 import json
 
 import pandas as pd
-from reports import (
-    COLUMN,
-    X,
-    small_result,
-)
+from reports import COLUMN, X, chain_result, small_result
 
 import torchsparcs.report
 import torchsparcs.searching.folded
@@ -48,3 +44,17 @@ def test_summaries_but_no_rows(result):
     assert settings["columns"]["rows"][0][0] == COLUMN
     text = json.dumps(settings)
     assert not any(repr(value) in text for value in X["c"])
+
+
+def test_what_a_network_has_not_is_left_out():
+    about = {part["title"]: dict(part["facts"]) for part in facts_of(chain_result())["about"]}
+    assert list(about["Data"]) == ["rows", "row", "judged on", "target", "classes"]
+    assert about["Data"]["row"] == "1 × 6 × 6 inputs"
+    assert about["Search"] == {
+        "widths allowed": "1 → 6 → 8 → 3",
+        "activation": "relu",
+        "budget": "none",
+        "seed": "3",
+    }
+    data = dict(facts_of(chain_result("regression"))["about"][0]["facts"])
+    assert data["target"] == "y"  # whose mean and scale nobody knows

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from torch import nn
 
-from torchsparcs import CompactNetwork
+from torchsparcs import CompactChain, CompactNetwork, Pooled
 from torchsparcs.report.architecture import architecture
 
 
@@ -33,3 +34,30 @@ def test_wide_layers_are_grouped():
     assert (hidden["alive"], hidden["per"], len(hidden["size"])) == (1000, 14, 72)
     assert hidden["size"] == sorted(hidden["size"], reverse=True)
     assert set(hidden["fan_in"]) == {4}
+
+
+def test_a_chain_worked_out_by_hand():
+    # one channel, then two by a kernel of two, of which the first is active, then one output
+    chain = CompactChain([nn.Conv1d(1, 2, 2, stride=2), Pooled(2, 1, 1)], [1, 0])
+    with torch.no_grad():
+        chain.layers[0].weight.copy_(torch.tensor([[[3.0, 4.0]], [[0.0, 1.0]]]))
+        chain.layers[1].dense.weight.copy_(torch.tensor([[2.0, 0.0]]))
+    drawn = architecture(chain)
+    inputs, hidden, outputs = drawn["layers"]
+    assert (hidden["size"], hidden["index"], hidden["linear_from"]) == ([10, 0], [0, 1], 1)
+    assert (hidden["fan_in"], hidden["fan_out"], inputs["fan_out"]) == ([1, 1], [1, 0], [2])
+    assert hidden["map"] == {"kind": "Conv1d", "kernel_size": "2", "stride": "2"}
+    assert outputs["map"] == {"kind": "Pooled", "kernel_size": "", "stride": ""}
+    assert outputs["linear_from"] is None
+    norm = pytest.approx(26**0.5, abs=1e-3)  # of 3, 4 and 1
+    assert drawn["bands"] == [[0, 1, norm, 3], [1, 2, 2, 1]]
+
+
+def test_wide_layers_of_a_chain_are_grouped_by_kind():
+    chain = CompactChain([nn.Linear(4, 300), nn.Linear(300, 2)], [100, 0])
+    hidden = architecture(chain)["layers"][1]
+    assert (hidden["alive"], hidden["per"], hidden["linear_from"]) == (300, 5, 20)
+    assert hidden["count"] == [5] * 60
+    active, linear = hidden["size"][:20], hidden["size"][20:]
+    assert active == sorted(active, reverse=True)
+    assert linear == sorted(linear, reverse=True)

@@ -3,15 +3,11 @@
 import dataclasses
 import json
 
+import pytest
 import torch
-from reports import (
-    X,
-    Y,
-    small_result,
-    unjudged_result,
-)
+from reports import X, Y, chain_result, searched_dense_result, small_result, unjudged_result
 
-from torchsparcs import History, SpectralNetwork
+from torchsparcs import History, SpectralNetwork, load_result
 from torchsparcs.report import facts_of
 from torchsparcs.searching.refit import refit
 
@@ -127,4 +123,29 @@ def test_what_an_older_folder_lacks(older, tmp_path):
 
 def test_without_a_history():
     bare = dataclasses.replace(small_result("binary"), history=History())
+    assert facts_of(bare)["members"] == {}
+
+
+@pytest.mark.parametrize("make", [chain_result, searched_dense_result])
+def test_a_network_has_no_table(make, tmp_path):
+    result = make()
+    facts = facts_of(result)
+    assert (facts["is_table"], facts["columns"], facts["inputs"]) == (False, None, [])
+    assert facts["unit"] == ("channel" if make is chain_result else "neuron")
+    assert [row["name"] for row in facts["comparison"]] == [
+        *["smallest", "best score", "largest as trained"]
+    ]
+    assert [found["rules"] for found in facts["candidates"]][-2:] == [["smallest"], ["best"]]
+    assert not any(found["kept_linear"] for found in facts["candidates"])
+    assert {found["member"] for found in facts["candidates"]} == {0}
+    assert {attempt[0] for attempt in facts["attempts"]} == {0}
+    hidden = len(result.settings["widths"]) - 2
+    assert (list(facts["members"]), len(facts["members"]["0"]["layers"])) == (["0"], hidden)
+    result.save(tmp_path / "run")
+    assert json.dumps(facts_of(load_result(tmp_path / "run"))) == json.dumps(facts)
+    bare = dataclasses.replace(result, attempts=(), history=History())
+    row = facts_of(bare)["comparison"][-1]
+    size = sum(p.numel() for p in result.trained.parameters())
+    assert (row["name"], row["parameters"]) == ("network allowed", size)
+    assert (row["macs"] is None) == (make is chain_result)
     assert facts_of(bare)["members"] == {}

@@ -8,13 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from reports import (
-    COLUMN,
-    X,
-    small_result,
-    unjudged_result,
-    validated_result,
-)
+from reports import COLUMN, X, chain_result, small_result, unjudged_result, validated_result
 
 from torchsparcs import CompactNetwork, History
 from torchsparcs.report import figures
@@ -126,3 +120,28 @@ def test_plotting_loads_when_it_is_used():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (run.returncode, run.stdout.split()) == (0, []), run.stderr
+
+
+def test_of_a_network():
+    result = chain_result()
+    small, best = result.smallest(), result.best()
+    (line,) = (trace for trace in figures.front_figure(result).data if trace.name == "front")
+    assert list(line.x) == [found.parameters for found in result.front]
+    drawn = figures.architecture_figure(result, "best").data
+    layers = [trace for trace in drawn if trace.mode == "markers"]
+    for trace, width, active in zip(
+        layers[1:-1], best.widths[1:], best.network.active, strict=False
+    ):
+        assert list(trace.marker.color) == [figures.BLUE] * active + [figures.ORANGE] * (
+            width - active
+        )
+    assert layers[1].text[0].startswith("channel 0, fan-in 1, ")
+    names = [trace.name for trace in figures.history_figure(result).data]
+    assert names[-3:] == ["validation score", "recruited in hidden 1", "recruited in hidden 2"]
+    assert figures.eigenvalue_figure(result).layout.yaxis.title.text == "channels"
+    (way, picked) = figures.pruning_figure(result).data
+    assert sorted(way.x) == sorted(attempt.parameters for attempt in result.attempts)
+    assert list(picked.x) == [small.parameters]
+    assert np.array_equal(figures.confusion_figure(result).data[0].z, small.answers.numpy())
+    names = [trace.name for trace in figures.fit_figure(chain_result("regression")).data]
+    assert names == ["y", "equal"]

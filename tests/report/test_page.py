@@ -8,13 +8,7 @@ import json
 import re
 
 import pytest
-from reports import (
-    COLUMN,
-    LABEL,
-    huge_result,
-    small_result,
-    unjudged_result,
-)
+from reports import COLUMN, LABEL, chain_result, huge_result, small_result, unjudged_result
 
 import torchsparcs.report
 import torchsparcs.searching.folded
@@ -98,3 +92,12 @@ def test_a_huge_network_makes_a_small_page():
 
 def test_the_names_are_listed():
     assert {*torchsparcs.report.__all__} <= {*dir(torchsparcs.report)}
+
+
+def test_the_names_for_networks_make_the_same_page(tmp_path):
+    result = chain_result()
+    assert torchsparcs.report.chain_page(result) == page_of(result)
+    path = torchsparcs.report.write_chain_page(result, tmp_path / "page.html")
+    assert path.read_text(encoding="utf-8") == page_of(result)
+    with pytest.raises(ValueError, match="a file that is not there yet"):
+        result.report(path)

@@ -2,9 +2,7 @@
 
 import dataclasses
 
-from reports import (
-    small_result,
-)
+from reports import chain_result, small_result
 
 from torchsparcs import CompactNetwork, SpectralNetwork
 from torchsparcs.report import facts_of
@@ -74,3 +72,25 @@ def test_what_of_the_data_is_on_the_page():
         "Of the data it holds summaries, not its rows, and of the target 150 values, to draw "
         "predicted against true."
     )
+
+
+def test_the_words_of_a_network():
+    result = chain_result()
+    small, best = result.smallest(), result.best()
+    facts = facts_of(result)
+    assert facts["headline"] == (
+        f"A linear model with {small.parameters} parameters gets 85.0 % of held-out rows right."
+    )
+    offered = sum(p.numel() for p in result.trained.parameters())
+    assert facts["verdict"] == (
+        f"That is {offered / small.parameters:.1f} times fewer parameters than the network the "
+        f"search was allowed, 1\u00a0→ 6\u00a0→ 8\u00a0→ 3 ({offered} parameters). The best "
+        f"network has {best.parameters:,} parameters and reaches 90.00 %. The rows that judge also "
+        "choose: keep others for a final verdict."
+    )
+    assert facts["data"] == "54 rows, 1 × 6 × 6 inputs, 3 classes of y"
+    assert facts["judged_by"] == "60 held-out rows"
+    whole = facts_of(dataclasses.replace(result, front=(best,)))
+    assert whole["headline"].startswith(f"A network with {best.parameters:,} parameters")
+    assert "no fewer parameters" in whole["verdict"]
+    assert "each layer that is skipped has channels of its own" in whole["verdict"]

@@ -6,22 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchsparcs.compact.chain import CompactChain
+from torchsparcs.report import wording
 from torchsparcs.report.about import about, columns_of
 from torchsparcs.report.architecture import GROUPS, MOST_NEURONS, architecture, rounded
 from torchsparcs.report.predictions import answers_of
 from torchsparcs.report.training_curves import curves_of
-from torchsparcs.report.wording import (
-    counted,
-    data_words,
-    headline,
-    held_words,
-    is_classification,
-    judged_by,
-    score_words,
-    shortened,
-    tolerance_words,
-    verdict,
-)
 from torchsparcs.searching.front import is_same
 from torchsparcs.searching.result import Attempt, Candidate, SearchResult
 from torchsparcs.spectral.chain import SpectralChain
@@ -51,23 +40,23 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
     rule = settings.get("pick", "smallest")
     picked, shown = result.pick(rule), shown_of(result)
     return {
-        "name": shortened(settings.get("data", "A search")),
-        "data": data_words(result),
+        "name": wording.shortened(settings.get("data", "A search")),
+        "data": wording.data_words(result),
         "is_table": is_table,
         "unit": unit_of(result),
-        "measure": "accuracy" if is_classification(result) else "R²",
-        "is_classes": is_classification(result),
-        "headline": headline(result, picked),
+        "measure": "accuracy" if wording.is_classification(result) else "R²",
+        "is_classes": wording.is_classification(result),
+        "headline": wording.headline(result, picked),
         "architecture": picked.architecture,
-        "verdict": verdict(result, picked, offered.widths, offered.parameters),
-        "judged_by": judged_by(settings),
+        "verdict": wording.verdict(result, picked, offered.widths, offered.parameters),
+        "judged_by": wording.judged_by(settings),
         "is_judged_itself": settings["fits"] == 1,
-        "held": held_words(result),
+        "held": wording.held_words(result),
         "is_refitted": bool(settings.get("refitted")),
         "picked": next(i for i, found in enumerate(shown) if is_same(found, picked)),
         "budget": settings.get("max_parameters"),
         "tolerance": result.best().score - result.tolerance,
-        "tolerance_words": tolerance_words(result),
+        "tolerance_words": wording.tolerance_words(result),
         "comparison": _comparison(result, rule, offered),
         "candidates": [_candidate(result, found) for found in shown],
         "members": _members(result, shown),
@@ -131,7 +120,7 @@ def _member(found: Candidate | Attempt) -> int:
 
 def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
     place = next((i for i, other in enumerate(result.front) if other is found), None)
-    is_classes, linear = is_classification(result), result.linear
+    is_classes, linear = wording.is_classification(result), result.linear
     return {
         "pick": "linear" if place is None else place,
         "rules": rules_of(result, found),
@@ -141,8 +130,8 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
         "neurons": sum(found.widths[1:-1]),
         "score": found.score,
         "error": found.standard_error,
-        "score_words": score_words(found.score, is_classes),
-        "score_with_error": score_words(found.score, is_classes, found.standard_error),
+        "score_words": wording.score_words(found.score, is_classes),
+        "score_with_error": wording.score_words(found.score, is_classes, found.standard_error),
         "penalty_weight": rounded(found.penalty_weight),
         "kept_linear": linear is not None and found.penalty_weight == linear.penalty_weight,
         "member": _member(found),
@@ -177,7 +166,7 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         words = " → ".join(map(str, offered.widths))
         return [*rows, {"name": "network allowed", "architecture": words, **size}]
     top = max(trained, key=lambda found: found.parameters)
-    hidden = counted(top.neurons, f"hidden {unit_of(result)}")
+    hidden = wording.counted(top.neurons, f"hidden {unit_of(result)}")
     return [*rows, _row(result, "largest as trained", hidden, top)]
 
 
@@ -187,9 +176,11 @@ def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt
         "architecture": words,
         "parameters": found.parameters,
         "macs": found.macs,
-        "score": score_words(found.score, is_classification(result), found.standard_error),
+        "score": wording.score_words(
+            found.score, wording.is_classification(result), found.standard_error
+        ),
     }
 
 
 def _names(names: Sequence[Any]) -> list[str]:
-    return [shortened(name) for name in names[:MOST_NAMES]]
+    return [wording.shortened(name) for name in names[:MOST_NAMES]]

@@ -58,13 +58,9 @@ def _layer(snapshots: list[Tensor]) -> dict[str, Any]:
         return {**layer, "per": 1, "index": ever.tolist(), "values": own}
     per = -(-width // GROUPS)
     ranked = values.abs().sort(dim=1, descending=True).values
-    recruits = zip(ranked, layer["recruited"], strict=True)
-    means = [_means(stop[:count], per) for stop, count in recruits]
+    recruits = [stop[:n] for stop, n in zip(ranked, layer["recruited"], strict=True)]
+    means = [[rounded(p.mean().item()) for p in stop.split(per) if len(p)] for stop in recruits]
     return {**layer, "per": per, "index": [], "values": means}
-
-
-def _means(values: Tensor, per: int) -> list[float]:
-    return [rounded(part.mean().item()) for part in values.split(per) if len(part)]
 
 
 def _histogram(values: Tensor) -> dict[str, Any]:

@@ -86,20 +86,17 @@ def shape_words(result: SearchResult) -> str:
     if result.preprocessing is not None:
         return counted(len(result.inputs.columns), "column")
     shape = result.best().row_shape or result.best().widths[:1]
-    return f"each {' × '.join(map(str, shape))}"
+    return f"{' × '.join(map(str, shape))} inputs"
 
 
 def data_words(result: SearchResult) -> str:
     """One line about the data."""
-    target, is_table = result.target, result.preprocessing is not None
-    if target.classes is not None:
-        aim = f"{len(target.classes)} classes"
-        aim += f" of {shortened(target.names[0])}" * is_table
-    elif is_table:
+    target = result.target
+    if target.classes is None:
         aim = f"regression of {', '.join(map(shortened, target.names[:3]))}"
         aim += f" and {len(target.names) - 3} more" * (len(target.names) > 3)
     else:
-        aim = f"regression of {counted(target.outputs, 'output')}"
+        aim = f"{len(target.classes)} classes of {shortened(target.names[0])}"
     return f"{counted(result.settings['rows'], 'row')}, {shape_words(result)}, {aim}"
 
 
@@ -126,12 +123,10 @@ def columns_words(result: SearchResult, candidate: Candidate) -> str:
 
 def headline(result: SearchResult, candidate: Candidate) -> str:
     """The answer in one sentence."""
-    size = f"with {counted(candidate.parameters, 'parameter')}"
-    if is_linear(candidate):
-        where = f" {columns_words(result, candidate)}," if result.preprocessing else ""
-        size = f"A linear model{where} {size},"
-    else:
-        size = f"A network {size}"
+    kind = "linear model" if is_linear(candidate) else "network"
+    size = f"A {kind} with {counted(candidate.parameters, 'parameter')}"
+    if is_linear(candidate) and result.preprocessing is not None:
+        size = size.replace(" with", f" {columns_words(result, candidate)}, with") + ","
     if not math.isfinite(candidate.score):
         return f"{size} has no score."
     if is_classification(result):

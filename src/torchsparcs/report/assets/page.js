@@ -45,7 +45,7 @@ function switcherWords() {
     `result = load_result(${JSON.stringify(folder)})`,
     facts.is_table ? "table = ...  # a data frame with the same columns" : "rows = ...  # as the network takes them",
     `answers = result.predict(${facts.is_table ? "table" : "rows"}, pick=${pick})`,
-    `network = result.pick(${pick}).network${facts.is_table ? "" : "  # an nn.Module"}`,
+    `network = result.pick(${pick}).network`,
     ...(facts.is_table ? [`module = result.deployed(${pick})  # an nn.Module`] : []),
   ].join("\n");
 }
