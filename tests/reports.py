@@ -76,7 +76,7 @@ def huge_result(width: int = 2000, hidden: int = 4) -> SearchResult:
     return dataclasses.replace(small, front=front, history=history, settings=settings)
 
 
-def dense_result(count: int = 40) -> SearchResult:
+def dense_result(count: int = 20) -> SearchResult:
     """Many candidates of nearly one size and score, the first two of them at one place."""
     small = small_result("multiclass")
     front = []
