@@ -195,10 +195,8 @@ def test_where_nothing_is_gained_it_goes_on_to_the_smallest(monkeypatch, data, f
     monkeypatch.setattr(module, "descend", rungs)
     monkeypatch.setattr(module, "constant_loss", lambda *_: math.log(2))
     config = TrainConfig(task="multiclass")
-    given = {"task": "auto", "validation": 0.1, "groups": None, "config": config, "seed": None}
-    run = NetworkSearch.of(
-        offered(), *data, None, **given, device=torch.device("cpu"), executor=Executor()
-    )
+    rows = (*data, None, None)
+    run = NetworkSearch(offered(), rows, Executor(), torch.device("cpu"), config=config)
     found = run._rungs([nn.Linear(1, 1)], config, None)
     assert [rung.loss for rung in found] == expected
 
