@@ -29,7 +29,7 @@ def about(result: SearchResult) -> list[dict[str, Any]]:
 
 
 def columns_of(result: SearchResult) -> dict[str, Any] | None:
-    """Of each column its name, what is in it, and where its encoded columns start and end."""
+    """Name and content of each column, and where its encoded columns start and end."""
     if result.preprocessing is None:
         return None
     inputs, place, rows = result.inputs, 0, []
@@ -66,13 +66,10 @@ def _data(result: SearchResult) -> dict[str, str | None]:
 def _kinds(columns: tuple[Column, ...]) -> str:
     numbers = sum(column.categories is None for column in columns)
     constant = sum(column.categories == () for column in columns)
-    counts = {
-        "of numbers": numbers,
-        "of text": len(columns) - numbers - constant,
-        "constant, left out": constant,
-    }
-    kinds = [f"{count:,} {kind}" for kind, count in counts.items() if count]
-    return f"{len(columns):,}: {', '.join(kinds)}"
+    counts = numbers, len(columns) - numbers - constant, constant
+    kinds = zip(counts, ("of numbers", "of text", "constant, left out"), strict=True)
+    words = [f"{count:,} {kind}" for count, kind in kinds if count]
+    return f"{len(columns):,}: {', '.join(words)}"
 
 
 def _aim(result: SearchResult, target: Target) -> dict[str, str]:
@@ -119,10 +116,10 @@ def _text(value: Any) -> str:
 
 
 def _made_with(settings: dict[str, Any]) -> dict[str, str | None]:
-    own = {"torchsparcs": settings.get("version", "not recorded")}  # of an older folder
+    version = {"torchsparcs": settings.get("version", "not recorded")}  # of an older folder
     seconds = settings.get("seconds")
     return {
-        **{name: str(known) for name, known in (own | settings.get("versions", {})).items()},
+        **{name: str(known) for name, known in (version | settings.get("versions", {})).items()},
         "hardware": str(settings.get("hardware", "not recorded")),
         "device": str(settings.get("device", "not recorded")),
         "wall time": "not recorded" if seconds is None else duration_words(seconds),

@@ -91,7 +91,7 @@ def unit_of(result: SearchResult) -> str:
 
 
 def rules_of(result: SearchResult, found: Candidate) -> list[str]:
-    """Those that pick it, "linear" the last."""
+    """The rules that pick ``found``, "linear" the last."""
     return [rule for rule in _rules(result) if is_same(result.pick(rule), found)]
 
 
@@ -114,7 +114,7 @@ def _rules(result: SearchResult) -> list[str]:
 
 
 def _member(found: Candidate | Attempt) -> int:
-    """Its place in the history; where that is of one network, the first."""
+    """The place in the history; where that is of one network, the first."""
     return found.member or 0
 
 
@@ -141,7 +141,7 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
 
 
 def _members(result: SearchResult, shown: list[Candidate]) -> dict[str, Any]:
-    """How those members were trained that a candidate was cut from; by their number."""
+    """Training curves of the members that a candidate was cut from, by their number."""
     by_member = {_member(found): found for found in shown}
     curves = {str(m): curves_of(result, by_member[m]) for m in sorted(by_member)}
     return {member: known for member, known in curves.items() if known is not None}

@@ -65,15 +65,12 @@ def architecture_figure(result: SearchResult, pick: Pick = "smallest") -> "Figur
     for source, target, strength, _ in bands:
         skips = target - source > 1
         ends, top = (0.55, 0.6 + 0.6 * (target - source - 1)) if skips else (0.0, 0.0)
+        width, colour = 1 + 16 * strength / largest, ORANGE if skips else BLUE
         figure.add_scatter(  # a line through three points, smooth: the band
             x=[source, (source + target) / 2, target],
             y=[ends, top, ends],
             mode="lines",
-            line={
-                "color": ORANGE if skips else BLUE,
-                "width": 1 + 16 * strength / largest,
-                "shape": "spline",
-            },
+            line={"color": colour, "width": width, "shape": "spline"},
             opacity=0.3,
             hoverinfo="skip",
             showlegend=False,
@@ -85,15 +82,13 @@ def architecture_figure(result: SearchResult, pick: Pick = "smallest") -> "Figur
         files = -(-count // ROWS)
         rows = -(-count // max(files, 1))
         usual = "#555555" if depth == 0 else GREEN if depth == last else BLUE
-        linear_from = count if layer["linear_from"] is None else layer["linear_from"]
+        active = count if layer["linear_from"] is None else layer["linear_from"]
+        colours = [usual] * active + [ORANGE] * (count - active)
         figure.add_scatter(
             x=[depth + 0.05 * (i // rows - (files - 1) / 2) for i in range(count)],
             y=[0.5 - (i % rows + 0.5) / rows for i in range(count)],
             mode="markers",
-            marker={
-                "color": [usual if i < linear_from else ORANGE for i in range(count)],
-                "size": [4 + 8 * size / most for size in layer["size"]],
-            },
+            marker={"color": colours, "size": [4 + 8 * size / most for size in layer["size"]]},
             text=_neuron_words(layer, names.get(depth, ()), unit_of(result)),
             hoverinfo="text",
             name=f"layer {depth}: {layer['alive']:,} of {layer['width']:,}",
@@ -102,7 +97,7 @@ def architecture_figure(result: SearchResult, pick: Pick = "smallest") -> "Figur
 
 
 def _neuron_words(layer: dict[str, Any], names: Sequence[Any], unit: str) -> list[str]:
-    """Of each dot of a layer: its name, or how many neurons it stands for, and its numbers."""
+    """The name of each dot of a layer, or how many neurons it stands for, and its numbers."""
     if layer["per"] > 1:
         titles = [f"{count} {unit}s, means" for count in layer["count"]]
     elif names:
@@ -147,15 +142,10 @@ def history_figure(result: SearchResult, pick: Pick = "smallest") -> "Figure":
     curves = curves_of(result, result.pick(pick))
     if not curves or not curves["loss"]:
         return _sentence("No history of the training is in this run.")
-    figure = _figure(
-        xaxis={"title": "epoch", "anchor": "y2"},
-        yaxis={"title": "loss", "type": "log", "domain": [0.55, 1]},
-        yaxis2={
-            "title": f"recruited {unit_of(result)}s",
-            "domain": [0, 0.45],
-            "rangemode": "tozero",
-        },
-    )
+    losses = {"title": "loss", "type": "log", "domain": [0.55, 1]}
+    name = f"recruited {unit_of(result)}s"
+    recruits = {"title": name, "domain": [0, 0.45], "rangemode": "tozero"}
+    figure = _figure(xaxis={"title": "epoch", "anchor": "y2"}, yaxis=losses, yaxis2=recruits)
 
     def add(values: list[float], name: str, axis: str, colour: str, dash: str = "solid") -> None:
         line = {"color": colour, "dash": dash}
@@ -181,18 +171,18 @@ def pruning_figure(result: SearchResult, pick: Pick = "smallest") -> "Figure":
     members = {attempt.member for attempt in result.attempts}
     for member in sorted(members, key=lambda member: (member == found.member, member or 0)):
         mine = member == found.member
-        own = [attempt for attempt in result.attempts if attempt.member == member]
-        own.sort(key=lambda attempt: (attempt.parameters, -attempt.cut))
+        sizes = [attempt for attempt in result.attempts if attempt.member == member]
+        sizes.sort(key=lambda attempt: (attempt.parameters, -attempt.cut))
         name = "cut from the same network" if mine else "trained with another penalty"
         mode, line = "lines+markers" if mine else "lines", {"color": BLUE if mine else LIGHT}
-        _add_networks(figure, own, name, mode=mode, line=line, showlegend=mine)
+        _add_networks(figure, sizes, name, mode=mode, line=line, showlegend=mine)
     mark = {"color": ORANGE, "size": 11}
     _add_networks(figure, [found], "picked", mode="markers", marker=mark)
     return figure
 
 
 def confusion_figure(result: SearchResult, pick: Pick = "smallest") -> "Figure":
-    """Of a classification: rows by their true class and the one that was said."""
+    """Rows of a classification by their true class and the one that was said."""
     answers = _answers(result, pick, "classification")
     if answers is None:
         return _sentence("What the networks answered is not in this run.")
@@ -207,7 +197,7 @@ def confusion_figure(result: SearchResult, pick: Pick = "smallest") -> "Figure":
 
 
 def fit_figure(result: SearchResult, pick: Pick = "smallest") -> "Figure":
-    """Of a regression: predicted against true, in the units of the target."""
+    """Predicted against true values of a regression, in the units of the target."""
     answers = _answers(result, pick, "regression")
     if answers is None:
         return _sentence("What the networks answered is not in this run.")

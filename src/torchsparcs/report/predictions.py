@@ -48,9 +48,9 @@ def _confusion(candidate: Candidate, counts: Tensor, target: Target) -> dict[str
 def _pairs(pairs: Tensor, target: Target) -> dict[str, Any]:
     """(rows, outputs, 2) back in the units of the target."""
     scale, mean = np.array(target.scale)[:, None], np.array(target.mean)[:, None]
-    own = (pairs.numpy() * scale + mean)[:, :MOST_OUTPUTS]
+    values = (pairs.numpy() * scale + mean)[:, :MOST_OUTPUTS]
     outputs = [
-        {"name": shortened(name), "true": _short(own[:, i, 0]), "said": _short(own[:, i, 1])}
+        {"name": shortened(name), "true": _short(values[:, i, 0]), "said": _short(values[:, i, 1])}
         for i, name in enumerate(target.names[:MOST_OUTPUTS])
     ]
     more = len(target.names) - len(outputs)

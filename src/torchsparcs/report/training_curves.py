@@ -22,7 +22,7 @@ def curves_of(result: SearchResult, candidate: Candidate) -> dict[str, Any] | No
 
 
 def training_curves(history: History) -> dict[str, Any]:
-    """Of the training of one network; what was not recorded is empty."""
+    """Losses, scores, recruits and eigenvalues of one training; what was not recorded is empty."""
     epochs = spread(history.epochs, MOST_EPOCHS)
     kept = history.thinned().snapshots
     names = sorted(kept[0][1], key=_in_order) if kept else []
@@ -54,8 +54,8 @@ def _layer(snapshots: list[Tensor]) -> dict[str, Any]:
         "histogram": _histogram(values),
     }
     if len(ever) <= MOST_NEURONS:
-        own = [rounded(stop) for stop in values[:, ever]]
-        return {**layer, "per": 1, "index": ever.tolist(), "values": own}
+        eigenvalues = [rounded(stop) for stop in values[:, ever]]
+        return {**layer, "per": 1, "index": ever.tolist(), "values": eigenvalues}
     per = -(-width // GROUPS)
     ranked = values.abs().sort(dim=1, descending=True).values
     recruits = [stop[:n] for stop, n in zip(ranked, layer["recruited"], strict=True)]
@@ -64,7 +64,7 @@ def _layer(snapshots: list[Tensor]) -> dict[str, Any]:
 
 
 def _histogram(values: Tensor) -> dict[str, Any]:
-    """Of what is not zero, in bins that all stops share; the zeros are counted."""
+    """Counts of what is not zero, in bins that all stops share."""
     low, high = min(values.min().item(), 0.0), max(values.max().item(), 0.0)
     if low == high:
         low, high = -1.0, 1.0
@@ -73,7 +73,7 @@ def _histogram(values: Tensor) -> dict[str, Any]:
 
 
 def _in_order(name: str) -> list[tuple[bool, int, str]]:
-    """Layer 10 comes after layer 9; files do not keep the order of the tensors in them."""
+    """A key that sorts layer 10 after layer 9; files do not keep the order of their tensors."""
     parts = name.split(".")
     return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
 
