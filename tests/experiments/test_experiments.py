@@ -704,7 +704,7 @@ class TestWriting:
         assert plain(value) == {"a": [[1.0, 2.0], 0.123457], "b": "text"}
 
 
-class TestPrints:
+class TestPlots:
     """Inputs 0 and 1, hidden 0 and 1, one output; hidden 1 hears nothing, input 1 says nothing."""
 
     edges = ((0, 0, 1, 0, 0.5), (1, 0, 2, 0, -1.0), (1, 1, 2, 0, 0.2), (0, 0, 2, 0, 0.1))
