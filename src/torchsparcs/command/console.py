@@ -12,7 +12,7 @@ from rich.text import Text
 from torchsparcs.command.options import RULES
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.messages import quoted
-from torchsparcs.report.words import judged_by
+from torchsparcs.report.wording import judged_by
 from torchsparcs.searching.front import is_same
 from torchsparcs.searching.result import Candidate, SearchResult
 from torchsparcs.tables.target import Target
