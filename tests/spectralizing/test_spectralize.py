@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations, prune
 
 from torchsparcs import CompactNetwork, SpectralNetwork, extract, parameter_groups
 from torchsparcs.spectralizing.spectralize import spectralize
-from torchsparcs.spectralizing.stacks import stack_names
+from torchsparcs.spectralizing.stacks import LINEAR, stack_names
 
 DOUBLE = torch.float64
 
@@ -390,7 +390,7 @@ class TestStacks:
             def forward(self, x):
                 return self.fc2(self.act(self.fc1(x)))
 
-        assert stack_names(Plain()) == ["", "fc1", "fc2"]
+        assert stack_names(Plain(), LINEAR) == ["", "fc1", "fc2"]
         assert isinstance(spectralize(Plain(), target="", hidden=[5]), SpectralNetwork)
 
     def test_a_kept_part_that_is_shared_stays_shared(self):
@@ -432,9 +432,9 @@ class TestStacks:
 
     def test_names_of_what_could_be_replaced(self):
         names = ["mlp", "mlp.fc1", "mlp.fc2"]
-        assert stack_names(Block(Mlp())) == names
-        assert stack_names(Block(MlpBlock())) == ["mlp", "mlp.0", "mlp.3"]
-        assert stack_names(nn.Linear(2, 2)) == [""]
+        assert stack_names(Block(Mlp()), LINEAR) == names
+        assert stack_names(Block(MlpBlock()), LINEAR) == ["mlp", "mlp.0", "mlp.3"]
+        assert stack_names(nn.Linear(2, 2), LINEAR) == [""]
 
 
 class TestKeptWeights:
@@ -613,17 +613,25 @@ class TestRefusals:
             (Vit(), ["", "head"], "'head', which is inside ''"),
             (ResNet(), "conv1", r"'conv1' to be a Linear, .* Got a Conv2d\."),
             (ResNet(), "", "Got a ResNet that cannot be tried on an input of"),
-            (nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)), "", "Got a Sequential of Linear, L"),
+            (
+                nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)),
+                "",
+                "between the Linears of .*Got none",
+            ),
             (
                 nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)),
                 "",
-                "Got a Sequential of Linear, BatchNorm1d, ReLU, Linear",
+                "Got a BatchNorm1d at .1.: name its Linears one by one",
             ),
             (nn.Sequential(nn.Linear(3, 4), nn.Softmax(-1), nn.Linear(4, 2)), "", "Softmax"),
             (nn.Sequential(nn.Linear(3, 4), nn.PReLU(), nn.Linear(4, 2)), "", "PReLU"),
             (nn.Sequential(nn.Linear(3, 4), nn.GLU(), nn.Linear(2, 2)), "", "GLU"),
             (nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Tanh(), nn.Linear(4, 2)), "", "Tanh"),
-            (nn.Sequential(*perceptrons(3, 4, 2), nn.Tanh(), nn.Linear(2, 2)), "", "different act"),
+            (
+                nn.Sequential(*perceptrons(3, 4, 2), nn.Tanh(), nn.Linear(2, 2)),
+                "",
+                "Tanh between .2. and .4.",
+            ),
             (Vit(Gated), "blocks.*.mlp", "Gated whose forward is not its children .* one by one"),
             (Block(Mlp()), "", r"Got a Block of LayerNorm, LayerNorm, .*, Mlp\."),
             (Scaled(), "", "Scaled with parameters of its own besides"),

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from torchsparcs.spectral.network import SpectralNetwork
-from torchsparcs.spectralizing.stacks import LinearStack, grid, is_same
+from torchsparcs.spectralizing.functions import grid, is_same
+from torchsparcs.spectralizing.stacks import Stack
 
 
 @torch.no_grad()
-def start_from_(network: SpectralNetwork, stack: LinearStack, name: str) -> None:
+def start_from_(network: SpectralNetwork, stack: Stack, name: str) -> None:
     """Give ``network`` the function of ``stack``, or raise a ValueError that says what it lacks.
 
     ``network`` is fresh, and has the inputs, outputs, bias and activation of ``stack``.
@@ -26,7 +27,7 @@ def start_from_(network: SpectralNetwork, stack: LinearStack, name: str) -> None
         _start_as_stack_(network, stack, name)
 
 
-def _start_as_perceptron_(network: SpectralNetwork, stack: LinearStack, name: str) -> None:
+def _start_as_perceptron_(network: SpectralNetwork, stack: Stack, name: str) -> None:
     """Transfers with W = (−1)ᴮ φ_{B−1} ··· φ_0, the hidden eigenvalues zero, the output's one.
 
     With W = U S Vᵀ of rank r, bias column included, and orthonormal Q_k (N_k, r), Q_0 = V,
@@ -60,7 +61,7 @@ def _start_as_perceptron_(network: SpectralNetwork, stack: LinearStack, name: st
     network.transfers[-1].copy_((-1) ** depth * (u[:, :rank] * root) @ bases[-1].T)
 
 
-def _start_as_stack_(network: SpectralNetwork, stack: LinearStack, name: str) -> None:
+def _start_as_stack_(network: SpectralNetwork, stack: Stack, name: str) -> None:
     """All neurons of the stack recruited: L_k = −k/κ in hidden layer k, where f(h) − f(−h) = κh.
 
     Then pre_k = φ_{k−1} z_{k−1} / κ and z_k = f(pre_k) − κ pre_k = f(−pre_k), so that with
