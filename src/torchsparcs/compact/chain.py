@@ -1,13 +1,13 @@
 """What a chain becomes: plain layers in which some channels pass the activation and some do not."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from torchsparcs.compact.stages import Stage, direct_stages, exactly_reduced
-from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.spectral.activations import Activation, HasActivation
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.layer_kinds import TRANSPOSED
 from torchsparcs.spectral.linear_maps import (
@@ -18,7 +18,7 @@ from torchsparcs.spectral.linear_maps import (
 )
 
 
-class CompactChain(nn.Module):
+class CompactChain(nn.Module, HasActivation):
     """Plain convolutions and Linears one after the other, an activation on some of their channels.
 
     The first ``active[k]`` channels that layer k gives pass the activation; the others are linear
@@ -33,7 +33,7 @@ class CompactChain(nn.Module):
         layers: Sequence[nn.Module],
         active: Sequence[int],
         *,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
+        activation: str | Activation = "relu",
     ):
         super().__init__()
         self.layers, self.active = nn.ModuleList(layers), tuple(active)
@@ -48,8 +48,7 @@ class CompactChain(nn.Module):
             )
         self.axes = tuple(one.axis_out for one in channels)
         self.channels = (channels[0].count_in, *counts)
-        self.activation_name, self.activation = resolve_activation(activation)
-        self.has_named_activation = isinstance(activation, str)
+        self.set_activation(activation)
 
     @classmethod
     def of(cls, chain: SpectralChain) -> "CompactChain":
@@ -63,7 +62,7 @@ class CompactChain(nn.Module):
         cls,
         stages: Sequence[Stage],
         *,
-        activation: str | Callable[[Tensor], Tensor],
+        activation: str | Activation,
         dtype: torch.dtype,
     ) -> "CompactChain":
         layers = [
@@ -88,11 +87,6 @@ class CompactChain(nn.Module):
         """A network of these stages with the activation and the precision of this one."""
         activation, dtype = self.named_activation, next(self.parameters()).dtype
         return CompactChain.from_stages(stages, activation=activation, dtype=dtype)
-
-    @property
-    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
-        """The activation by its name, or the function itself where it has none."""
-        return self.activation_name if self.has_named_activation else self.activation
 
     @property
     def parameter_count(self) -> int:

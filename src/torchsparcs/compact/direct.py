@@ -4,14 +4,14 @@ Hidden neurons are numbered in an order in which signals can flow. :func:`direct
 spectral network; nothing after it knows of spectra.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from torchsparcs.spectral import equations as spectral
-from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.spectral.activations import Activation, resolve_activation
 from torchsparcs.spectral.network import SpectralNetwork
 
 FLIPPABLE = ("relu", "gelu", "silu")  # f(h) = h + f(−h)
@@ -33,7 +33,7 @@ class DirectSpace:
     weights: Tensor
     bias: Tensor
     layers: Tensor
-    activation: str | Callable[[Tensor], Tensor]
+    activation: str | Activation
     dtype: torch.dtype = torch.float64
 
     @property

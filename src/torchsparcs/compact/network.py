@@ -2,7 +2,7 @@
 
 import copy
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
@@ -15,11 +15,11 @@ from torchsparcs.compact.direct import (
     layer_labels,
     layer_slices,
 )
-from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.spectral.activations import Activation, HasActivation
 from torchsparcs.spectral.network import Size, check_input, checked_widths
 
 
-class CompactNetwork(nn.Module):
+class CompactNetwork(nn.Module, HasActivation):
     """Layers of ``nn.Linear`` blocks, added up where several meet, and one activation.
 
     >>> network = CompactNetwork([64, 14, 10], [(1, 0), (2, 0), (2, 1)])
@@ -42,7 +42,7 @@ class CompactNetwork(nn.Module):
         widths: Sequence[int],
         connections: Sequence[tuple[int, int]],
         *,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
+        activation: str | Activation = "relu",
         reads: Sequence[int] | None = None,
         biased: Sequence[int] | None = None,
         maximal: Size | Sequence | None = None,
@@ -58,8 +58,7 @@ class CompactNetwork(nn.Module):
             on_meta = device is not None and torch.device(device).type == "meta"
             self._read = torch.tensor(self.reads, device=None if on_meta else device)
         self.maximal = None if maximal is None else _checked_size(maximal)
-        self.activation_name, self.activation = resolve_activation(activation)
-        self.has_named_activation = isinstance(activation, str)
+        self.set_activation(activation)
         layers = range(1, len(widths))
         self.connections = tuple(sorted((t, s) for t, s in connections))
         self.biased = tuple(sorted(layers if biased is None else biased))
@@ -148,11 +147,6 @@ class CompactNetwork(nn.Module):
         layers = layer_labels(self.widths, weight.device)
         dtype = torch.float64 if self.has_named_activation else next(self.parameters()).dtype
         return DirectSpace(weights, bias, layers, self.named_activation, dtype)
-
-    @property
-    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
-        """The activation by its name, or the function itself where it has none."""
-        return self.activation_name if self.has_named_activation else self.activation
 
     def block(self, target: int, source: int) -> nn.Linear:
         """The ``nn.Linear`` from layer ``source`` to layer ``target``."""

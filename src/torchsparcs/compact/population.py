@@ -87,16 +87,7 @@ class CompactPopulation(nn.Module, HasMembers):
         part = CompactPopulation(
             self.directs[members], widths=self.sizes[:-1], dtype=self.bias.dtype
         ).to(self.bias.device)
-        with torch.no_grad():
-            for its, mine in zip(part.parameters(), self.parameters(), strict=True):
-                its.copy_(mine[members])
-        return part.train(self.training)
-
-    @torch.no_grad()
-    def replace_part(self, members: slice, part: "CompactPopulation") -> None:
-        """Take the parameters of these members from ``part``."""
-        for mine, its in zip(self.parameters(), part.parameters(), strict=True):
-            mine[members] = its
+        return self._copied_to(part, members)
 
     @torch.no_grad()
     def to_directs(self) -> list[DirectSpace]:

@@ -12,14 +12,15 @@ activities. ``docs/maths.md`` derives every formula used here.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Activation = Callable[[Tensor], Tensor]
+from torchsparcs.spectral.activations import Activation
+
 NARROW = 4  # in compiled populations on a GPU, products this narrow are taken entry by entry
 
 
