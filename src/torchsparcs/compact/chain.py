@@ -1,4 +1,4 @@
-"""What a chain becomes: plain layers in which some channels pass the activation and some do not."""
+"""Compact chains: plain layers in which some channels pass the activation and some do not."""
 
 import copy
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class CompactChain(nn.Module, HasActivation):
 
     @classmethod
     def of(cls, chain: SpectralChain) -> "CompactChain":
-        """The same function, with no more channels than it needs to be exactly that."""
+        """A compact chain that computes the same with no more channels than that takes."""
         stages = exactly_reduced(direct_stages(chain))
         activation, dtype = chain.named_activation, chain.output_eigenvalues.dtype
         return cls.from_stages(stages, activation=activation, dtype=dtype)
@@ -78,7 +78,7 @@ class CompactChain(nn.Module, HasActivation):
 
     @torch.no_grad()
     def stages(self) -> list[Stage]:
-        """The same network in float64, to be rewritten."""
+        """The layers in float64, for rewriting."""
         return [
             _stage(layer, active) for layer, active in zip(self.layers, self.active, strict=True)
         ]
@@ -99,11 +99,11 @@ class CompactChain(nn.Module, HasActivation):
         return signal
 
     def signals(self, input: Tensor) -> list[Tensor]:
-        """What each layer gives, before any activation."""
+        """The output of each layer, before any activation."""
         return self.steps(input)[1]
 
     def steps(self, input: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """What each layer reads, and what it gives before any activation."""
+        """The input of each layer, and its output before any activation."""
         read, given = [input], [self.layers[0](input)]
         for k, layer in enumerate(self.layers[1:]):
             read.append(self.activated(k, given[-1]))
@@ -111,7 +111,7 @@ class CompactChain(nn.Module, HasActivation):
         return read, given
 
     def activated(self, k: int, signal: Tensor) -> Tensor:
-        """What layer k gave, its active channels through the activation."""
+        """Apply the activation to the active channels of ``signal``, the output of layer k."""
         active, axis = self.active[k], self.axes[k]
         count = signal.shape[axis]
         if active in (0, count):

@@ -1,4 +1,4 @@
-"""The small network: plain linear blocks and additions, loadable and exportable anywhere."""
+"""Compact networks: plain linear blocks and additions, loadable and exportable anywhere."""
 
 import copy
 import operator
@@ -92,7 +92,7 @@ class CompactNetwork(nn.Module, HasActivation):
     def from_direct(
         cls, direct: DirectSpace, *, maximal: Size | None, dtype: torch.dtype
     ) -> "CompactNetwork":
-        """The layers, blocks and biases of ``direct`` that are not zero."""
+        """A compact network of the layers, blocks and biases of ``direct`` that are not zero."""
         rows, columns = layer_slices(direct)
         blocks = connected_blocks(direct)
         last = len(rows)
@@ -162,7 +162,7 @@ class CompactNetwork(nn.Module, HasActivation):
         return self._gather(self._block_names[-1], activities)
 
     def _gather(self, blocks: list[tuple[str, int]], activities: list[Tensor]) -> Tensor:
-        """What arrives at a layer through its ``blocks``, (name, source) each."""
+        """The sum that arrives at a layer through its ``blocks``, (name, source) each."""
         (name, source), *others = blocks
         total = self.blocks[name](activities[source])
         for name, source in others:

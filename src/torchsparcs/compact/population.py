@@ -91,7 +91,7 @@ class CompactPopulation(nn.Module, HasMembers):
 
     @torch.no_grad()
     def to_directs(self) -> list[DirectSpace]:
-        """The members as they are now, in float64."""
+        """The members with their current weights, in float64."""
         hidden = self.ends[-2]
         rows = [self.from_inputs.new_zeros(self.members, self.sizes[0], hidden)]
         rows += [F.pad(weights, (0, hidden - weights.shape[-1])) for weights in self.from_hidden]
@@ -110,7 +110,7 @@ class CompactPopulation(nn.Module, HasMembers):
         ]
 
     def _places(self, direct: DirectSpace) -> tuple[Tensor, Tensor]:
-        """Where its listeners, (H + O,), and its sources, (I + H,), stand in the padded model."""
+        """Where rows, (H + O,), and columns, (I + H,), of ``direct`` stand in the padded model."""
         parts = [
             torch.arange(rows.stop - rows.start) + start
             for rows, start in zip(layer_slices(direct)[0][:-1], self.ends, strict=False)

@@ -94,7 +94,7 @@ class SpectralChain(SpectralModule):
 
     @property
     def bias(self) -> bool:
-        """Whether there are constants."""
+        """Whether the layers have constants bₖ."""
         return self.biases is not None
 
     @property

@@ -72,7 +72,7 @@ def feedforward(
     bias: bool = False,
     input_is_silent: bool = False,
 ) -> Tensor:
-    """The rule the paper adopts: a_i = f(Σ_{j<i} W_ij a_j), without f on the output.
+    """The update rule of the paper: a_i = f(Σ_{j<i} W_ij a_j), without f on the output.
 
     No W_ij needs to be formed. With z = Φ⁻¹a, found by forward substitution,
 

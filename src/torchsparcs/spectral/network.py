@@ -266,7 +266,7 @@ def spectral_modules(module: nn.Module) -> list[SpectralModule]:
 
 
 def check_input(input: Tensor, width: int) -> None:
-    """A ValueError unless ``input`` is (..., width) of floating-point numbers."""
+    """Raise a ValueError unless ``input`` is (..., width) of floating-point numbers."""
     if input.dim() == 0 or input.shape[-1] != width:
         raise ValueError(
             f"Expected an input whose last dimension is {width}. Got shape {tuple(input.shape)}."

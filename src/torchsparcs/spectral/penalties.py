@@ -134,7 +134,7 @@ def _checked_weight(weight: float | Tensor) -> float | Tensor:
 
 
 def _warn_of_coupled_decay(optimizer: Optimizer) -> None:
-    """A decay meant for AdamW, added to the gradient instead, would pull every transfer to zero."""
+    """Warn of a decay meant for AdamW that is added to the gradient and pulls transfers to zero."""
     for group in optimizer.param_groups:
         decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
         if group.get("name") == "transfers" and group["weight_decay"] >= 0.1 and not decoupled:

@@ -1,4 +1,4 @@
-"""What in a model cannot be replaced, and the error that says why."""
+"""Checks of what cannot be replaced in a model, with errors that say why."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def check_layers(layers: Sequence[nn.Module], kinds: Sequence[type[nn.Module]], name: str) -> None:
-    """A ValueError where a layer is not plainly one of ``kinds``, or they differ in precision."""
+    """Raise a ValueError where a layer is not plainly of ``kinds``, or they differ in precision."""
     for layer in layers:
         known = next(kind for kind in kinds if isinstance(layer, kind))
         _check_layer(layer, known, name)
@@ -41,7 +41,7 @@ def _check_layer(layer: nn.Module, known: type[nn.Module], name: str) -> None:
 
 
 def check_hooks(module: nn.Module, name: str) -> None:
-    """A ValueError where ``module`` has hooks."""
+    """Raise a ValueError where ``module`` has hooks."""
     if any(getattr(module, hooks) for hooks in HOOKS):
         raise ValueError(
             f"Expected a {type(module).__name__} without hooks at {name!r}, where they would be "
@@ -50,7 +50,7 @@ def check_hooks(module: nn.Module, name: str) -> None:
 
 
 def check_alone(model: nn.Module, name: str, layers: Sequence[nn.Module]) -> None:
-    """A ValueError where anything in ``model`` shares the module at ``name``, or its ``layers``."""
+    """Raise a ValueError where ``model`` has the module at ``name``, or its layers, in two places."""
     modules = list(model.named_modules(remove_duplicate=False))
     for replaced in (model.get_submodule(name), *layers):
         places = [place for place, module in modules if module is replaced]

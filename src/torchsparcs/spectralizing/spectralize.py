@@ -1,4 +1,4 @@
-"""From layers inside any module to spectral networks, the way that ``extract`` comes back."""
+"""Replacement of layers inside any module by spectral networks, which ``extract`` undoes."""
 
 import copy
 import fnmatch

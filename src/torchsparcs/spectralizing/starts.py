@@ -1,4 +1,4 @@
-"""Spectral parameters that compute what Linears did, up to rounding."""
+"""Initial spectral parameters that compute what Linears did, up to rounding."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -28,7 +28,7 @@ def start_from_(network: SpectralNetwork, stack: Stack, name: str) -> None:
 
 
 def _start_as_perceptron_(network: SpectralNetwork, stack: Stack, name: str) -> None:
-    """Transfers with W = (−1)ᴮ φ_{B−1} ··· φ_0, the hidden eigenvalues zero, the output's one.
+    """Set transfers with W = (−1)ᴮ φ_{B−1} ··· φ_0, hidden eigenvalues zero, the output's one.
 
     With W = U S Vᵀ of rank r, bias column included, and orthonormal Q_k (N_k, r), Q_0 = V,
 
@@ -62,7 +62,7 @@ def _start_as_perceptron_(network: SpectralNetwork, stack: Stack, name: str) -> 
 
 
 def _start_as_stack_(network: SpectralNetwork, stack: Stack, name: str) -> None:
-    """All neurons of the stack recruited: L_k = −k/κ in hidden layer k, where f(h) − f(−h) = κh.
+    """Recruit all neurons of the stack: L_k = −k/κ in hidden layer k, where f(h) − f(−h) = κh.
 
     Then pre_k = φ_{k−1} z_{k−1} / κ and z_k = f(pre_k) − κ pre_k = f(−pre_k), so that with
 
