@@ -50,7 +50,7 @@ def check_hooks(module: nn.Module, name: str) -> None:
 
 
 def check_alone(model: nn.Module, name: str, layers: Sequence[nn.Module]) -> None:
-    """Raise a ValueError where ``model`` has the module at ``name``, or its layers, in two places."""
+    """Raise a ValueError where ``model`` has the module at ``name`` or a layer in two places."""
     modules = list(model.named_modules(remove_duplicate=False))
     for replaced in (model.get_submodule(name), *layers):
         places = [place for place, module in modules if module is replaced]
