@@ -20,6 +20,8 @@ MOST_ANSWERS = 500  # pairs of numbers that a judgement keeps
 MOST_CLASSES = 200  # whose pairs it counts
 LEAST_DOUBT = 1e-3  # of a score: less than that is no difference
 
+Rows = tuple[Any, Any, np.ndarray | None, Any]  # X, y, weights and groups
+
 
 class Judgement(NamedTuple):
     """The verdict on one group of fits by the rows they were not fitted to.
@@ -245,9 +247,7 @@ ANSWERS: dict[str, Callable[[Tensor, Tensor], Tensor | None]] = {
 }
 
 
-def counted_rows(
-    X: Any, y: Any, sample_weight: Any, groups: Any = None
-) -> tuple[Any, Any, np.ndarray | None, Any]:
+def counted_rows(X: Any, y: Any, sample_weight: Any, groups: Any = None) -> Rows:
     """X, y, the weights and the groups, checked; rows of weight zero are left out."""
     _check_rows(X, y)
     groups = None if groups is None else np.asarray(groups)

@@ -19,7 +19,7 @@ from torchsparcs.cutting.model_ladder import LOOKED_AT, Fit, ModelFamily, descen
 from torchsparcs.cutting.refinement import constant_loss
 from torchsparcs.export.saving import load, save
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.searching.folded import FoldedData, Judgement, counted_rows
+from torchsparcs.searching.folded import FoldedData, Judgement, Rows
 from torchsparcs.searching.folds import Folds, folds_of, is_splitter, split_folds
 from torchsparcs.searching.result import Attempt, Candidate
 from torchsparcs.searching.table_search import Outcome
@@ -47,47 +47,30 @@ class NetworkSearch:
 
     def __init__(
         self,
-        network: SpectralNetwork | SpectralChain,
-        folded: FoldedData,
-        config: TrainConfig,
-        executor: Executor,
-    ):
-        self.network, self.folded, self.config, self.executor = network, folded, config, executor
-        self.progress = False
-        self.asked = {
-            "network": repr(network),
-            "config": dataclasses.asdict(config),
-            "seed": config.seed,
-        }
-
-    @classmethod
-    def of(
-        cls,
         network: Any,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        *,
-        task: str,
-        validation: Any,
-        groups: Any,
-        config: Any,
-        seed: int | None,
-        device: torch.device,
+        data: Rows,
         executor: Executor,
-    ) -> "NetworkSearch":
-        """The search that :func:`torchsparcs.search` asks for; a ValueError for what cannot be."""
+        device: torch.device,
+        task: str = "auto",
+        validation: Any = "auto",
+        config: Any = None,
+        seed: int | None = None,
+    ):
         if not isinstance(network, (SpectralNetwork, SpectralChain)):
             raise ValueError(
                 "Expected a SpectralNetwork or a SpectralChain as the network. Got "
                 f"{type(network).__name__}."
             )
-        config = resolved_config(config, task, seed, y)
-        network = copy.deepcopy(network).to(device)
-        extract(network)  # what cannot be is refused before the training
-        X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
-        folded = folded_rows(network, (X, y), weight, config, validation, groups)
-        return cls(network, folded, config, executor)
+        self.config, self.executor = resolved_config(config, task, seed, data[1]), executor
+        self.network = copy.deepcopy(network).to(device)
+        extract(self.network)  # what cannot be is refused before the training
+        self.folded = folded_rows(self.network, data, self.config, validation)
+        self.progress = False
+        self.asked = {
+            "network": repr(network),
+            "config": dataclasses.asdict(self.config),
+            "seed": self.config.seed,
+        }
 
     def check_budget(self, largest: int | None) -> None:
         """A ValueError for less than one parameter."""
@@ -302,15 +285,14 @@ def _is_whole(y: Any) -> bool:
 
 def folded_rows(
     network: SpectralNetwork | SpectralChain,
-    data: tuple[Any, Any],
-    weight: np.ndarray | None,
+    data: Rows,
     config: TrainConfig,
     validation: Any,
-    groups: Any,
 ) -> FoldedData:
     """The rows as ``network`` takes them, on its device, and their folds."""
+    X, targets, weight, groups = data
     task = str(config.task)
-    x, y = _checked(network, data, task)
+    x, y = _checked(network, (X, targets), task)
     weights = torch.ones(len(x)) if weight is None else torch.from_numpy(weight).float()
     if isinstance(validation, (tuple, list)):
         others = _checked(network, validation, task, "validation data")

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.engines import Engine, engine_of
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.parallel.journal import opened
-from torchsparcs.searching.folded import FoldedData, counted_rows
+from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.front import on_the_front
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.result import SearchResult
@@ -27,51 +27,6 @@ from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.devices import resolve_device, threads_for
 
 __all__ = ["SearchConfig", "search"]
-
-
-@overload
-def search(
-    X: Any,
-    y: Any = None,
-    *,
-    network: None = None,
-    widths: Sequence[int] | None = None,
-    task: str = "auto",
-    validation: Any = "auto",
-    groups: Any = None,
-    penalty_weights: Sequence[float] | str = "auto",
-    max_parameters: int | None = None,
-    sample_weight: Any = None,
-    activation: str = "relu",
-    config: SearchConfig | None = None,
-    seed: int | None = None,
-    device: str | torch.device = "auto",
-    engine: str | Engine = "local",
-    checkpoint: str | Path | None = None,
-    resume: bool | Literal["auto"] = False,
-    progress: bool = True,
-) -> SearchResult: ...
-
-
-@overload
-def search(
-    X: Any,
-    y: Any,
-    *,
-    network: SpectralNetwork | SpectralChain,
-    task: str = "auto",
-    validation: Any = "auto",
-    groups: Any = None,
-    max_parameters: int | None = None,
-    sample_weight: Any = None,
-    config: TrainConfig | None = None,
-    seed: int | None = None,
-    device: str | torch.device = "auto",
-    engine: str | Engine = "local",
-    checkpoint: str | Path | None = None,
-    resume: bool | Literal["auto"] = False,
-    progress: bool = True,
-) -> SearchResult: ...
 
 
 def search(
@@ -165,19 +120,8 @@ def search(
             given = ", ".join(name for name, is_given in for_tables.items() if is_given)
             raise ValueError(f"Expected no {given} where a network is given: it is for tables.")
         preprocessing, seen = None, len(X)
-        run = NetworkSearch.of(
-            network,
-            X,
-            y,
-            sample_weight,
-            task=task,
-            validation=validation,
-            groups=groups,
-            config=config,
-            seed=seed,
-            device=on,
-            executor=executor,
-        )
+        data = counted_rows(X, y, sample_weight, groups)
+        run = NetworkSearch(network, data, executor, on, task, validation, config, seed)
     else:
         config = config if config is not None else SearchConfig()
         if not isinstance(config, SearchConfig):
@@ -241,7 +185,7 @@ def search(
 
 def _prepared(
     X: Any, y: Any, task: str, sample_weight: Any, groups: Any, seed: int
-) -> tuple[Preprocessing, tuple[Any, Any, np.ndarray | None, Any], int]:
+) -> tuple[Preprocessing, Rows, int]:
     """The preprocessing, the rows to work on (X, y, weights, groups), and how many there were."""
     if isinstance(X, np.memmap) and sample_weight is None and groups is None:
         X, y = RowStream.of((X, y if hasattr(y, "shape") else np.asarray(y))), None
