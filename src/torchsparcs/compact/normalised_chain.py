@@ -35,9 +35,10 @@ class NormalisedChain(nn.Module):
             norm = norm.to(rows.device, torch.float64)
             norm.mean.copy_(factor * (mean - stages[k].bias))
             norm.variance.copy_(factor.square() * variance)
-            for own, value in ((norm.gain, 1 / (factor * norm.factor)), (norm.shift, mean)):
-                assert own is not None
-                own.copy_(value)
+            starts = ((norm.gain, 1 / (factor * norm.factor)), (norm.shift, mean))
+            for parameter, value in starts:
+                assert parameter is not None
+                parameter.copy_(value)
             norms.append(norm.to(like.dtype))
             stages[k] = scaled_stage(stages[k], factor, torch.zeros_like(mean))
         self.chain, self.norms = chain.with_stages(stages), nn.ModuleList(norms)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.spectral.chain import SpectralChain
-from torchsparcs.spectral.layer_kinds import CONVOLUTIONS, TRANSPOSED
+from torchsparcs.spectral.layer_kinds import WEIGHTED
 from torchsparcs.spectral.linear_maps import along, channel_weights, merged, trimmed
 from torchsparcs.spectral.pooled import Pooled
 
@@ -56,7 +56,7 @@ def direct_stages(chain: SpectralChain) -> list[Stage]:
     weights divided by s: exact beside zero padding, too, which nothing but a scale commutes with.
     """
     for place, one in enumerate(chain.maps):
-        if type(one) not in (*CONVOLUTIONS, *TRANSPOSED, nn.Linear, Pooled):
+        if type(one) not in (*WEIGHTED, Pooled):
             raise ValueError(
                 "Expected convolutions, Linears and Pooled, which have a weight for each pair of "
                 f"channels, to extract a chain. Got a {type(one).__name__} at {place}."
@@ -95,10 +95,10 @@ def direct_stages(chain: SpectralChain) -> list[Stage]:
 
 def exactly_reduced(stages: Sequence[Stage]) -> list[Stage]:
     """Reduce the linear channels to the rank of what they carry; the function stays."""
-    found = list(stages)
-    for k in reversed(range(len(found) - 1)):  # what is not read need not be written, and so on
-        found[k : k + 2] = _reduced_stream(*found[k : k + 2])
-    return found
+    reduced = list(stages)
+    for k in reversed(range(len(reduced) - 1)):  # what is not read need not be written, and so on
+        reduced[k : k + 2] = _reduced_stream(*reduced[k : k + 2])
+    return reduced
 
 
 def _reduced_stream(here: Stage, there: Stage) -> tuple[Stage, Stage]:
@@ -154,8 +154,8 @@ def merged_stage(here: Stage, there: Stage) -> Stage | None:
     for place in product(*map(range, there.weight.shape[2:])):
         sides = zip(place, strides, kernel, strict=True)
         window: Any = (..., *(slice(t * s, t * s + size) for t, s, size in sides))
-        own: Any = (..., *place)
-        weight[window] += torch.tensordot(there.weight[own], here.weight, dims=1)
+        at_place: Any = (..., *place)
+        weight[window] += torch.tensordot(there.weight[at_place], here.weight, dims=1)
     bias = there.bias + there.by_position.sum(dim=2) @ here.bias
     return Stage(like, weight, bias, there.active)
 

@@ -49,23 +49,23 @@ def _group_shrink(eigenvalues: Tensor, threshold: Tensor) -> Tensor:
     return (eigenvalues * radius / (radius + threshold).clamp_min(tiny)).to(dtype)
 
 
+def _l1(eigenvalues: Tensor) -> Tensor:
+    return eigenvalues.abs().sum(dim=-1)
+
+
+def _l2(eigenvalues: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(eigenvalues, dim=-1)
+
+
 PENALTIES: dict[str, Penalty] = {
-    "l1": Penalty(
-        value=lambda eigenvalues: eigenvalues.abs().sum(dim=-1),
-        shrink=_soft_threshold,
-    ),
-    "l2": Penalty(
-        value=lambda eigenvalues: torch.linalg.vector_norm(eigenvalues, dim=-1),
-        shrink=_group_shrink,
-    ),
+    "l1": Penalty(value=_l1, shrink=_soft_threshold),
+    "l2": Penalty(value=_l2, shrink=_group_shrink),
     "l2_squared": Penalty(
         value=lambda eigenvalues: eigenvalues.square().sum(dim=-1),
         shrink=lambda eigenvalues, threshold: eigenvalues / (1 + 2 * threshold),
     ),
     "sparse_group": Penalty(
-        value=lambda eigenvalues: (
-            PENALTIES["l1"].value(eigenvalues) + PENALTIES["l2"].value(eigenvalues)
-        ),
+        value=lambda eigenvalues: _l1(eigenvalues) + _l2(eigenvalues),
         shrink=lambda eigenvalues, threshold: _group_shrink(
             _soft_threshold(eigenvalues, threshold), threshold
         ),

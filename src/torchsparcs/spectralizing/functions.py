@@ -27,7 +27,7 @@ def is_same(values: Tensor, others: Tensor) -> bool:
 def values_on_grid(module: nn.Module) -> Tensor | None:
     """f at the points of :func:`grid`, in evaluation; None for what is no function of one number.
 
-    A module with parameters or a memory is none.
+    A module with parameters or buffers is none.
     """
     if isinstance(module, Dropout):  # some of them take signals with channels only
         return grid()

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from torchsparcs.messages import first_line
 from torchsparcs.spectral.activations import ACTIVATIONS
-from torchsparcs.spectral.layer_kinds import CONVOLUTIONS, TRANSPOSED
-from torchsparcs.spectral.linear_maps import fitting_channels
+from torchsparcs.spectral.layer_kinds import WEIGHTED
+from torchsparcs.spectral.linear_maps import fitting_channels, weighted
 from torchsparcs.spectral.pooled import Pooled
 from torchsparcs.spectralizing import functions
 from torchsparcs.spectralizing.refusals import check_hooks, check_layers, no_stack
@@ -49,7 +49,7 @@ class Stack:
     @property
     def layers(self) -> list[Any]:
         """The modules that own the weights."""
-        return [one.dense if isinstance(one, Pooled) else one for one in self.maps]
+        return [weighted(one) for one in self.maps]
 
     @property
     def widths(self) -> list[int]:
@@ -147,7 +147,7 @@ class Kind(NamedTuple):
 LINEAR = Kind("Linears", (nn.Linear,), children_of, (), (0, 1), "name its Linears one by one")
 CONVOLUTIONAL = Kind(
     "convolutions",
-    (*CONVOLUTIONS, *TRANSPOSED, nn.Linear, Pooled),
+    (*WEIGHTED, Pooled),
     convolutional_leaves,
     (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d),
     (1,),

@@ -91,10 +91,9 @@ def _start_as_stack_(network: SpectralNetwork, stack: Stack, name: str) -> None:
             eigenvalues[:rows] = -(k + 1) / kappa
             if constant:
                 transfer[rows, place] = -1 / says
-                own = 0.0 if k + 2 == depth else -(k + 1) / kappa
-                pre = torch.full((1, 1), own - level, dtype=torch.float64)
-                level, says = own, float(network.activation(pre)) + 1
-                eigenvalues[rows] = own
+                eigenvalues[rows] = 0.0 if k + 2 == depth else -(k + 1) / kappa
+                pre = (eigenvalues[rows] - level).view(1, 1)
+                level, says = float(eigenvalues[rows]), float(network.activation(pre)) + 1
             network.hidden_eigenvalues[k].copy_(eigenvalues)
         network.transfers[k].copy_(transfer)
 
