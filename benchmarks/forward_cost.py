@@ -21,14 +21,14 @@ from recording import RESULTS, record
 from torch import Tensor, nn
 
 from torchsparcs import SpectralNetwork
-from torchsparcs.experiments.measuring import (
+from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, plain_mlp, recruited
+from torchsparcs.experiments.scaling import (
     captured,
     keep_page_faults_out,
     kept_bytes,
     median_seconds,
     peak_bytes,
 )
-from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, plain_mlp, recruited
 from torchsparcs.spectral import equations as spectral
 
 DEPTHS = [3, 4, 6, 8, 10, 14, 18]  # layers, input and output counted

@@ -42,7 +42,7 @@ from torchsparcs.command.options import (
     validation_of,
 )
 from torchsparcs.export.formats import FORMATS
-from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.files.atomic import write_atomically
 from torchsparcs.parallel.engines import ENGINES, engine_of
 from torchsparcs.searching.result import load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset

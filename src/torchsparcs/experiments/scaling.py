@@ -4,26 +4,19 @@ Layers of one width, every skip connection allowed. The paper counts parameters;
 the memory of a training step are measured as well.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from torchsparcs.experiments.experiment import Claim, Experiment
-from torchsparcs.experiments.measuring import (
-    Step,
-    captured,
-    keep_page_faults_out,
-    kept_bytes,
-    median_seconds,
-    peak_bytes,
-)
+from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, recruited
-from torchsparcs.experiments.work import Content, Work
+from torchsparcs.experiments.writing import Content
 from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.equations import direct_parameter_count, spectral_parameter_count
@@ -31,6 +24,11 @@ from torchsparcs.spectral.network import SpectralNetwork
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+REPEATS = 5  # of a step, timed together
+
+Step = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -114,6 +112,89 @@ def _measured(layers: int, setting: Setting, work: Work) -> Content:
     for name, seconds in median_seconds(steps, device, setting.seconds).items():
         row[name]["seconds"] = seconds
     return row
+
+
+# --- time and memory of a step -------------------------------------------------------------------
+
+
+def median_seconds(steps: Mapping[str, Step], device: str, seconds: float) -> dict[str, float]:
+    """Of each step, the steps taking turns for about ``seconds`` in all."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or min(map(len, times.values())) < 5:
+        for name, step in steps.items():
+            times[name].append(_timed(step, device))
+    return {name: sorted(taken)[len(taken) // 2] for name, taken in times.items()}
+
+
+def captured(step: Step) -> Step:
+    """The step as a CUDA graph, so that the GPU's work is timed and not the launching of it."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+
+    def replay(alive: Step = step) -> None:
+        """``alive`` keeps the network whose memory the graph works on."""
+        graph.replay()
+
+    return replay
+
+
+def peak_bytes(step: Step) -> int:
+    """What a step needs at its peak on a GPU beyond what is there before it."""
+    step()  # leaves the gradients of the last step behind, which the next one replaces
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def kept_bytes(network: nn.Module, x: Tensor) -> dict[str, int]:
+    """What autograd keeps for the backward pass: activations, and weights that were formed.
+
+    Told apart by their first dimension, so the batch must not be as large as a layer is wide.
+    """
+    own = {p.untyped_storage().data_ptr() for p in network.parameters()}
+    kept: dict[str, dict[int, int]] = {"activations": {}, "weights": {}}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kind = "activations" if tensor.shape[:1] == x.shape[:1] else "weights"
+            kept[kind][storage.data_ptr()] = storage.nbytes()
+        return tensor.detach()  # as it is, it would keep the graph alive that keeps it
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = network(x)
+    del output
+    return {kind: sum(sizes.values()) for kind, sizes in kept.items()}
+
+
+def keep_page_faults_out() -> None:
+    """glibc hands freed memory back to the system until it has once freed a large block.
+
+    Without this, page faults would be timed instead of arithmetic.
+    """
+    torch.empty(30 * 2**20, dtype=torch.uint8)
+
+
+def _timed(step: Step, device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(REPEATS):
+        step()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - start) / REPEATS
 
 
 # --- what was to be seen --------------------------------------------------------------------------
@@ -213,8 +294,7 @@ MEANS = {
 
 
 def tell(content: Content) -> dict[str, Any]:
-    results, setting = content["results"], content["setting"]
-    two = results["counts"][0]
+    results = content["results"]
     rows = [
         [
             row["layers"],
@@ -227,14 +307,7 @@ def tell(content: Content) -> dict[str, Any]:
     head = ["layers", "parameters, spectral", "direct"]
     for unit in ("ms", "MiB"):
         head += [f"{unit}, spectral", "direct", "blocks formed"]
-    return {
-        "width": setting["width"],
-        "batch": setting["batch"],
-        "direct_two": f"{two['direct']:,}",
-        "spectral_two": f"{two['spectral']:,}",
-        "means": MEANS[results["device"]],
-        "numbers": markdown_table(head, rows),
-    }
+    return {"means": MEANS[results["device"]], "numbers": markdown_table(head, rows)}
 
 
 SCALING = Experiment(

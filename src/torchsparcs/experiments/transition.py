@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.experiments.experiment import Claim, Experiment
+from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.peers import BlockNetwork
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.transition_figures import draw, of_beta
-from torchsparcs.experiments.work import Content, Work
+from torchsparcs.experiments.writing import Content
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.paths import path_norm, path_strengths
@@ -275,17 +275,8 @@ def tell(content: Content) -> dict[str, Any]:
     return {
         "numbers": numbers,
         "hyperparameters": hyperparameters,
-        "models": setting["models"],
-        "trainings": f"{results['trainings']:,}",
-        "steps": f"{results['steps']:,}",
-        "seconds": f"{results['seconds']:.1f}",
-        "first_epoch": f"{results['first_epoch_seconds']:.1f}",
         "times": " and ".join(f"{1000 * times[device]:.2f} ms on {device}" for device in times),
         "hours": f"{results['seconds_one_after_another'] / 3600:,.1f}",
-        "ratio": f"{results['ratio']:,.0f}",
-        "peer_steps": setting["peer_steps"],
-        "drawn": setting["drawn"],
-        "cutoff": f"{setting['cutoff']:g}",
     }
 
 

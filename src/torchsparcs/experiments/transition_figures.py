@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from torchsparcs.experiments.work import Content
+from torchsparcs.experiments.writing import Content
 from torchsparcs.report import prints
 
 if TYPE_CHECKING:

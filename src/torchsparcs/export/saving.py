@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.limits import check_claim
 from torchsparcs.spectral.chain import SpectralChain, SpectralCNN
 from torchsparcs.spectral.layer_kinds import described_layer, description_of

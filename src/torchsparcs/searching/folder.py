@@ -25,7 +25,7 @@ from safetensors.torch import save as tensors_to_bytes
 
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.saving import MISFITS, load, save
-from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.limits import check_claim, read_json
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.training.history import History

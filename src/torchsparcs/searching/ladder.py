@@ -159,7 +159,7 @@ class Ladder:
             found = self.executor.map(work, list(zip(groups, sizes, strict=True)))
             return [[d.weights, d.bias, d.layers] for group in found for d in group]
 
-        tensors = self.executor.journal.step(f"cut {self.cuts}", compute)
+        tensors = self.executor.steps.step(f"cut {self.cuts}", compute)
         self.directs = [
             _placed(replace(like, weights=weights, bias=bias, layers=layers), like.weights.device)
             for weights, bias, layers in tensors

@@ -13,7 +13,7 @@ import torch
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.engines import Engine, engine_of
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.parallel.journal import opened
+from torchsparcs.parallel.steps import Steps, open_steps
 from torchsparcs.searching.chain_search import ChainResult, search_chain
 from torchsparcs.searching.folded import FoldedData, counted_rows
 from torchsparcs.searching.folds import MANY_ROWS
@@ -58,7 +58,7 @@ def search(
     seed: int = 0,
     device: str | torch.device = "auto",
     engine: str | Engine = "local",
-    checkpoint: str | Path | None = None,
+    checkpoint: str | Path | Steps | None = None,
     resume: bool | Literal["auto"] = False,
     progress: bool = True,
 ) -> SearchResult: ...
@@ -96,7 +96,7 @@ def search(
     seed: int = 0,
     device: str | torch.device = "auto",
     engine: str | Engine = "local",
-    checkpoint: str | Path | None = None,
+    checkpoint: str | Path | Steps | None = None,
     resume: bool | Literal["auto"] = False,
     progress: bool = True,
 ) -> SearchResult | ChainResult:
@@ -194,7 +194,6 @@ def search(
     folded = FoldedData.of(preprocessing, X, y, weight, validation, seed).to(on)
     executor = Executor(engine_of(engine), device=None if device == "auto" else on)
     run = _Search(folded, outputs, widths, activation, config, seed, progress, executor)
-    folder = None if checkpoint is None else Path(checkpoint)
     asked = {
         "widths": list(run.widths(STRATEGIES["asleep"])),
         "penalty_weights": "auto" if _is_auto(penalty_weights) else _checked_path(penalty_weights),
@@ -204,16 +203,15 @@ def search(
         "seed": seed,
         "device": str(executor.place or on),
         "versions": versions(),
-        "rows": "" if folder is None else folded.digest(),
+        "rows": "" if checkpoint is None else folded.digest(),
     }
     with (
-        opened(folder, asked, resume, executor.engine.ranks) as journal,
+        open_steps(checkpoint, asked, resume, executor.engine.ranks) as executor.steps,
         threads_for(folded.rows, on),
     ):
-        executor.journal = journal
         weights, way = run.plan(penalty_weights)
         linear, candidates = run.candidates(weights, STRATEGIES[way], max_parameters)
-        seconds = journal.seconds
+        seconds = executor.steps.seconds
     settings = {
         "task": preprocessing.target.task,
         "widths": list(run.widths(STRATEGIES[way])),

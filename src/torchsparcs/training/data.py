@@ -121,6 +121,15 @@ def batches_of(
     return (placed(batch, like) for batch in data)
 
 
+def data_of_members(data: Data, members: int, part: slice) -> Data:
+    """What some of the ``members`` of a population are trained on."""
+    if not is_pair(data):
+        return data
+    whole = MemberData.of(data, members)
+    inputs = whole.inputs[part] if whole.own_inputs else whole.inputs
+    return inputs, whole.targets[part] if whole.own_targets else whole.targets
+
+
 def in_memory(data: Data, like: Tensor) -> Pair:
     """All of ``data`` as one pair, where ``like`` is."""
     if is_pair(data):

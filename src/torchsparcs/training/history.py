@@ -4,6 +4,7 @@ import dataclasses
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from torchsparcs.spectral.network import SpectralModule
@@ -63,6 +64,25 @@ class History:
                 for epoch, snapshot in self.snapshots
             ],
         )
+
+    def joined(self, other: "History") -> "History":
+        """The history of all members from those of two parts of a population."""
+        both = (
+            (name, zip(getattr(self, name), getattr(other, name), strict=True))
+            for name in (
+                "train_loss",
+                "validation_loss",
+                "validation_score",
+                "recruited",
+                "seconds",
+            )
+        )
+        snapshots = [
+            (epoch, {name: torch.cat([value, others[name]]) for name, value in mine.items()})
+            for (epoch, mine), (_, others) in zip(self.snapshots, other.snapshots, strict=True)
+        ]
+        lists: dict[str, Any] = {name: [mine + its for mine, its in pairs] for name, pairs in both}
+        return replace(self, snapshots=snapshots, **lists)
 
     def thinned(self) -> "History":
         """With at most ``MOST_STOPS`` snapshots of the eigenvalues, evenly spread."""
