@@ -1,5 +1,6 @@
 """A spectral head on a minimal convolutional network, trained from scratch: does it grow?"""
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from torchsparcs.experiments.cifar10_training import HEADS, QUICK, RECIPES, Setting, run
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.recipes import hyperparameter_table
-from torchsparcs.experiments.writing import Content, percent
+from torchsparcs.experiments.writing import Content, histograms, megabytes, percent, table
 from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
 
@@ -23,8 +24,15 @@ def final(run: Content, key: str = "accuracy") -> np.ndarray:
 
 
 def draw(content: Content) -> "dict[str, Figure]":
-    runs = content["results"]["runs"]
-    return {"accuracy": _draw_accuracy(runs), "eigenvalues": _draw_eigenvalues(runs)}
+    runs, colour = content["results"]["runs"], HEADS["spectral"].colour
+    eigenvalues = [
+        [
+            (f"{recipe.name}: {layer} layer", runs[key]["spectral"][f"{layer}_eigenvalues"], colour)
+            for layer in ("hidden", "output")
+        ]
+        for key, recipe in RECIPES.items()
+    ]
+    return {"accuracy": _draw_accuracy(runs), "eigenvalues": histograms((8, 5), eigenvalues)}
 
 
 def _draw_accuracy(runs: Content) -> "Figure":
@@ -48,57 +56,30 @@ def _draw_accuracy(runs: Content) -> "Figure":
     return figure
 
 
-def _draw_eigenvalues(runs: Content) -> "Figure":
-    """Of the first seed."""
-    figure = prints.new_figure(8, 5)
-    panels: Any = figure.subplots(len(RECIPES), 2)
-    for line, (key, recipe) in zip(panels, RECIPES.items(), strict=True):
-        for axes, layer in zip(line, ("hidden", "output"), strict=True):
-            values = runs[key]["spectral"][f"{layer}_eigenvalues"]
-            prints.draw_histogram(axes, values, colour=HEADS["spectral"].colour)
-            axes.set_title(f"{recipe.name}: {layer} layer", fontsize=9)
-    return figure
-
-
 def tell(content: Content) -> dict[str, Any]:
     results, setting = content["results"], content["setting"]
     rows = []
-    for key, recipe in RECIPES.items():
-        for name, head in HEADS.items():
-            run, cut = results["runs"][key][name], [""] * 4
-            if sizes := run.get("recruited"):
-                cut = [
-                    f"{min(sizes)} to {max(sizes)}",
-                    f"{np.mean(run['compact_parameters']):,.0f}",
-                    percent(run["compact_accuracy"]),
-                    percent(final(run, "removed")),
-                ]
-            rows.append([recipe.name, head.name, percent(final(run)), *cut])
-    numbers = markdown_table(
-        [
-            "",
-            "head",
-            "test accuracy, %",
-            "recruited",
-            "parameters, cut",
-            "accuracy, cut",
-            "accuracy, hidden removed",
-        ],
-        rows,
-    )
-    used = [
-        [
-            HEADS[name].name,
-            f"{found['parameters']:,}",
-            f"{300 * found['epoch_seconds']:.1f}",
-            f"{found['peak_bytes'] / 1e6:.1f}" if "peak_bytes" in found else "not measured",
-        ]
-        for name, found in results["resources"].items()
-    ]
+    for (key, recipe), (name, head) in product(RECIPES.items(), HEADS.items()):
+        run, cut = results["runs"][key][name], [""] * 4
+        if sizes := run.get("recruited"):
+            cut = [
+                f"{min(sizes)} to {max(sizes)}",
+                f"{np.mean(run['compact_parameters']):,.0f}",
+                percent(run["compact_accuracy"]),
+                percent(final(run, "removed")),
+            ]
+        rows.append([recipe.name, head.name, percent(final(run)), *cut])
+    titles = ["", "head", "test accuracy, %", "recruited", "parameters, cut", "accuracy, cut"]
     return {
-        "numbers": numbers,
-        "resources": markdown_table(
-            ["one model alone", "parameters", "300 epochs, s", "peak memory, MB"], used
+        "numbers": markdown_table([*titles, "accuracy, hidden removed"], rows),
+        "resources": table(
+            [
+                ("one model alone", lambda item: HEADS[item[0]].name),
+                ("parameters", lambda item: f"{item[1]['parameters']:,}"),
+                ("300 epochs, s", lambda item: f"{300 * item[1]['epoch_seconds']:.1f}"),
+                ("peak memory, MB", lambda item: megabytes(item[1].get("peak_bytes"))),
+            ],
+            results["resources"].items(),
         ),
         "hyperparameters": _hyperparameters(results["configs"], setting),
     }

@@ -18,7 +18,7 @@ from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import fast_on_a_gpu, layout_for
-from torchsparcs.experiments.writing import Content, percent
+from torchsparcs.experiments.writing import Content, histograms, megabytes, percent, table
 from torchsparcs.images.datasets import load_images
 from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
@@ -251,36 +251,37 @@ def claims(content: Content) -> list[Claim]:
 
 def draw(content: Content) -> "dict[str, Figure]":
     first = content["results"]["runs"]["spectral"][0]
-    figure = prints.new_figure(8, 3)
-    panels: Any = figure.subplots(1, 2)
-    for axes, (layer, colour) in zip(panels, COLOURS.items(), strict=True):
-        prints.draw_histogram(axes, first[f"{layer}_eigenvalues"], colour=colour)
-        axes.set_title(f"{layer} layer, seed 0", fontsize=9)
-    return {"eigenvalues": figure}
+    panels = [
+        (f"{layer} layer, seed 0", first[f"{layer}_eigenvalues"], colour)
+        for layer, colour in COLOURS.items()
+    ]
+    return {"eigenvalues": histograms((8, 3), [panels])}
 
 
 def tell(content: Content) -> dict[str, Any]:
     results, setting = content["results"], content["setting"]
-    rows = []
-    for name, title in HEADS.items():
-        found = results["runs"][name]
-        peaks = [run["peak_bytes"] / 1e6 for run in found if "peak_bytes" in run]
-        score, seconds, memory = PAPER[name]
-        rows.append(
-            [
-                title,
-                percent([run["accuracy"] for run in found]),
-                score,
-                f"{np.median([run['seconds'] for run in found]):.1f}",
-                seconds,
-                f"{np.median(peaks):.1f}" if peaks else "not measured",
-                memory,
-            ]
-        )
-    head = ["", "test accuracy, %", "the paper", "fine-tuning, s", "the paper"]
-    config = results["config"]
+    runs, config = results["runs"], results["config"]
+
+    def values(name: str, key: str) -> list[float]:
+        return [run[key] for run in runs[name] if key in run]
+
+    def peak(name: str) -> str:
+        peaks = values(name, "peak_bytes")
+        return megabytes(np.median(peaks) if peaks else None)
+
     return {
-        "numbers": markdown_table([*head, "peak memory, MB", "the paper"], rows),
+        "numbers": table(
+            [
+                ("", HEADS.get),
+                ("test accuracy, %", lambda name: percent(values(name, "accuracy"))),
+                ("the paper", lambda name: PAPER[name][0]),
+                ("fine-tuning, s", lambda name: f"{np.median(values(name, 'seconds')):.1f}"),
+                ("the paper", lambda name: PAPER[name][1]),
+                ("peak memory, MB", peak),
+                ("the paper", lambda name: PAPER[name][2]),
+            ],
+            HEADS,
+        ),
         "hyperparameters": markdown_table(
             ["hyperparameter", "the paper", "here"],
             [

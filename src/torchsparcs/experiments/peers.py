@@ -1,7 +1,6 @@
 """The networks that a spectral network is compared with."""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -42,14 +41,6 @@ class DirectNetwork(nn.Module):
             pre = _sum(self.blocks[f"{j} to {i}"](a) for j, a in enumerate(activities))
             activities.append(torch.relu(pre))
         return pre
-
-
-def plain_mlp(widths: Sequence[int]) -> nn.Module:
-    """An MLP without skip connections and without biases."""
-    layers: list[nn.Module] = []
-    for n_in, n_out in pairwise(widths):
-        layers += [nn.Linear(n_in, n_out, bias=False), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
 
 
 def recruited(network: SpectralNetwork) -> SpectralNetwork:

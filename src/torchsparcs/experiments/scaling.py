@@ -246,40 +246,33 @@ def _memory(row: Content) -> int:
 
 
 def draw(content: Content) -> "dict[str, Figure]":
-    return {"parameters": _draw_counts(content), "measured": _draw_measured(content)}
-
-
-def _draw_counts(content: Content) -> "Figure":
-    rows = content["results"]["counts"]
-    figure = prints.new_figure(5.5, 3.8)
-    axes = figure.add_subplot()
-    layers = [row["layers"] for row in rows]
-    for name in ("spectral", "direct"):
-        counts = [row[name] for row in rows]
-        axes.plot(layers, counts, "o-", color=PEERS[name].colour, label=name, markersize=4)
-    axes.set(xlabel="layers", ylabel="parameters", yscale="log", xticks=layers[::2])
+    counts, measured = (content["results"][key] for key in ("counts", "measured"))
+    parameters, steps = prints.new_figure(5.5, 3.8), prints.new_figure(10, 3.8)
+    axes, panels = parameters.add_subplot(), steps.subplots(1, 2)
+    lines = {name: (name, [row[name] for row in counts]) for name in ("spectral", "direct")}
+    _draw_lines(axes, counts, lines, ylabel="parameters", yscale="log")
+    axes.set_xticks(axes.get_xticks()[::2])
     axes.legend(frameon=False)
-    axes.grid(alpha=0.3)
-    return figure
-
-
-def _draw_measured(content: Content) -> "Figure":
-    rows = content["results"]["measured"]
-    layers = [row["layers"] for row in rows]
-    figure = prints.new_figure(10, 3.8)
-    panels: Any = figure.subplots(1, 2)
-    for peer_name, peer in PEERS.items():
-        seconds = [1000 * row[peer_name]["seconds"] for row in rows]
-        memory = [_memory(row[peer_name]) / 2**20 for row in rows]
-        for axes, values in zip(panels, (seconds, memory), strict=True):
-            axes.plot(layers, values, "o-", color=peer.colour, label=peer.name, markersize=4)
-    panels[0].set(xlabel="layers", ylabel="time of a training step, ms", yscale="log")
-    panels[1].set(xlabel="layers", ylabel="memory of a training step, MiB")
+    seconds, memory = (
+        {
+            name: (peer.name, [measure(row[name]) for row in measured])
+            for name, peer in PEERS.items()
+        }
+        for measure in (lambda row: 1000 * row["seconds"], lambda row: _memory(row) / 2**20)
+    )
+    _draw_lines(panels[0], measured, seconds, ylabel="time of a training step, ms", yscale="log")
+    _draw_lines(panels[1], measured, memory, ylabel="memory of a training step, MiB")
     panels[0].legend(frameon=False, fontsize=8)
-    for axes in panels:
-        axes.set_xticks(layers)
-        axes.grid(alpha=0.3)
-    return figure
+    return {"parameters": parameters, "measured": steps}
+
+
+def _draw_lines(axes: Any, rows: list[Content], lines: dict[str, Any], **labels: str) -> None:
+    """A line for each peer, of a label and its values, against the layers of the rows."""
+    layers = [row["layers"] for row in rows]
+    for name, (label, values) in lines.items():
+        axes.plot(layers, values, "o-", color=PEERS[name].colour, label=label, markersize=4)
+    axes.set(xlabel="layers", xticks=layers, **labels)
+    axes.grid(alpha=0.3)
 
 
 # --- the page -------------------------------------------------------------------------------------

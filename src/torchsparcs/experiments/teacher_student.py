@@ -9,6 +9,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,8 @@ from torch import Tensor
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.recipes import hyperparameter_table, paper_config
-from torchsparcs.experiments.writing import Content, spread
+from torchsparcs.experiments.writing import Content, histograms, spread, table
 from torchsparcs.report import prints
-from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
@@ -275,23 +275,19 @@ def layers_off(run: Content) -> list[int]:
 
 def draw(content: Content) -> "dict[str, Figure]":
     runs, tolerance = content["results"]["runs"], content["setting"]["tolerance"]
-    return {"eigenvalues": _draw_eigenvalues(runs), "pruning": _draw_pruning(runs, tolerance)}
-
-
-def _draw_eigenvalues(runs: dict[str, list[Content]]) -> "Figure":
-    """Of the first seed, as in the paper: first hidden layer, second, both."""
-    figure = prints.new_figure(10, 5)
-    axes: Any = figure.subplots(len(RECIPES), 3)
-    for line, (key, recipe) in enumerate(RECIPES.items()):
-        first, second = runs[key][0]["eigenvalues"]
-        panels = (("first hidden layer", first), ("second hidden layer", second))
-        for axis, (name, values) in zip(
-            axes[line], (*panels, ("both", first + second)), strict=True
-        ):
-            prints.draw_histogram(axis, values, colour=recipe.colour)
-            axis.set_title(f"{recipe.name}: {name}", fontsize=9)
-        axes[line][0].set_ylabel("neurons")
-    return figure
+    lines = []
+    for key, recipe in RECIPES.items():
+        first, second = runs[key][0]["eigenvalues"]  # of the first seed, as in the paper
+        panels = {
+            "first hidden layer": first,
+            "second hidden layer": second,
+            "both": first + second,
+        }
+        lines.append([(f"{recipe.name}: {n}", v, recipe.colour) for n, v in panels.items()])
+    eigenvalues = histograms((10, 5), lines)
+    for axes in eigenvalues.axes[::3]:
+        axes.set_ylabel("neurons")
+    return {"eigenvalues": eigenvalues, "pruning": _draw_pruning(runs, tolerance)}
 
 
 def _draw_pruning(runs: dict[str, list[Content]], tolerance: float) -> "Figure":
@@ -318,34 +314,22 @@ def _draw_pruning(runs: dict[str, list[Content]], tolerance: float) -> "Figure":
 
 def tell(content: Content) -> dict[str, Any]:
     results, setting = content["results"], content["setting"]
-    rows = [
+    numbers = table(
         [
-            recipe.name,
-            run["seed"],
-            f"{run['r2_linear']:.3f}",
-            f"{run['r2_full']:.4f}",
-            ", ".join(map(str, run["kept"])),
-            run["neurons_at_work"],
-            f"{run['r2_pruned']:.4f}",
-            run["architecture"],
-            f"{run['r2_compact']:.4f}",
-        ]
-        for key, recipe in RECIPES.items()
-        for run in results["runs"][key]
-    ]
-    numbers = markdown_table(
-        [
-            "",
-            "seed",
-            "R² linear",
-            "R² full",
-            "eigenvalues left within 5 %, by layer",
-            "neurons at work then",
-            "R² pruned",
-            "`extract` with data",
-            "R²",
+            ("", itemgetter("recipe")),
+            ("seed", itemgetter("seed")),
+            ("R² linear", "{r2_linear:.3f}".format_map),
+            ("R² full", "{r2_full:.4f}".format_map),
+            (
+                "eigenvalues left within 5 %, by layer",
+                lambda run: ", ".join(map(str, run["kept"])),
+            ),
+            ("neurons at work then", itemgetter("neurons_at_work")),
+            ("R² pruned", "{r2_pruned:.4f}".format_map),
+            ("`extract` with data", itemgetter("architecture")),
+            ("R²", "{r2_compact:.4f}".format_map),
         ],
-        rows,
+        [{"recipe": r.name, **run} for key, r in RECIPES.items() for run in results["runs"][key]],
     )
     hyperparameters = hyperparameter_table(
         {

@@ -20,7 +20,7 @@ from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.peers import BlockNetwork
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.transition_figures import draw, of_beta
-from torchsparcs.experiments.writing import Content
+from torchsparcs.experiments.writing import Content, table
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.paths import path_norm, path_strengths
@@ -239,20 +239,16 @@ def rank_correlation(pairs: list[tuple[float, float]]) -> float:
 
 def tell(content: Content) -> dict[str, Any]:
     results, setting = content["results"], content["setting"]
-    numbers = markdown_table(
-        ["β", "α", "‖Γ‖", "‖(L₁, L₂)‖", "mean squared error", "its largest"],
+    numbers = table(
         [
-            [
-                f"{row['beta']:g}",
-                f"{row['alpha']:g}",
-                f"{row['gamma_mean']:.5f} ± {row['gamma_std']:.5f}",
-                f"{row['eigenvalues_mean']:.4f} ± {row['eigenvalues_std']:.4f}",
-                f"{row['mse_mean']:.1e}",
-                f"{row['mse_max']:.1e}",
-            ]
-            for row in results["datasets"]
-            if row["alpha"] in SHOWN
+            ("β", "{beta:g}".format_map),
+            ("α", "{alpha:g}".format_map),
+            ("‖Γ‖", "{gamma_mean:.5f} ± {gamma_std:.5f}".format_map),
+            ("‖(L₁, L₂)‖", "{eigenvalues_mean:.4f} ± {eigenvalues_std:.4f}".format_map),
+            ("mean squared error", "{mse_mean:.1e}".format_map),
+            ("its largest", "{mse_max:.1e}".format_map),
         ],
+        [row for row in results["datasets"] if row["alpha"] in SHOWN],
     )
     config = results["config"]
     hyperparameters = markdown_table(

@@ -2,9 +2,10 @@
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 
 from torchsparcs.files.atomic import write_atomically
+from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
 
 if TYPE_CHECKING:
@@ -89,6 +91,31 @@ def plain(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
+def table(columns: Sequence[tuple[str, Callable[[Any], Any]]], rows: Iterable[Any]) -> str:
+    """A table in Markdown: the title of each column, and what stands there of a row.
+
+    >>> print(table([("name", str.title), ("letters", len)], ["one", "three"]))
+    | name | letters |
+    | --- | ---: |
+    | One | 3 |
+    | Three | 5 |
+    """
+    cells = [[tell(row) for _, tell in columns] for row in rows]
+    return markdown_table([title for title, _ in columns], cells)
+
+
+def histograms(
+    size: tuple[float, float], lines: Sequence[Sequence[tuple[str, Any, str]]]
+) -> "Figure":
+    """Eigenvalues in lines of panels, each of a title, the values and a colour."""
+    figure = prints.new_figure(*size)
+    grid: Any = figure.subplots(len(lines), len(lines[0]), squeeze=False)
+    for axes, (title, values, colour) in zip(grid.flat, chain(*lines), strict=True):
+        prints.draw_histogram(axes, values, colour=colour)
+        axes.set_title(title, fontsize=9)
+    return figure
+
+
 def percent(values: Any, digits: int = 2) -> str:
     """Mean and standard deviation of shares.
 
@@ -97,6 +124,10 @@ def percent(values: Any, digits: int = 2) -> str:
     """
     shares = 100 * np.array(values)
     return f"{shares.mean():.{digits}f} ± {shares.std():.{digits}f}"
+
+
+def megabytes(count: float | None) -> str:
+    return "not measured" if count is None else f"{count / 1e6:.1f}"
 
 
 def spread(values: Sequence[float], form: str = "{:.3f}") -> str:
