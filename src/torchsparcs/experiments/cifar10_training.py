@@ -210,7 +210,7 @@ def without_hidden(head: nn.Module, features: Tensor) -> Tensor:
 def accuracies(
     model: ConvMembers, data: Pair, head: Callable[[nn.Module, Tensor], Tensor]
 ) -> list[float]:
-    """Of each member with ``head(model.head, features)`` in the place of its own output."""
+    """Accuracy of each member with ``head(model.head, features)`` in place of its own output."""
     images, labels = data
     hits = torch.zeros(model.members, device=images.device)
     with evaluation_mode(model):

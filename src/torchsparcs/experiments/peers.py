@@ -44,7 +44,7 @@ class DirectNetwork(nn.Module):
 
 
 def recruited(network: SpectralNetwork) -> SpectralNetwork:
-    """With hidden eigenvalues away from zero, so that no signal is a row of zeros."""
+    """Draw hidden eigenvalues away from zero, so that no signal is a row of zeros."""
     for eigenvalues in network.hidden_eigenvalues:
         nn.init.normal_(eigenvalues, std=0.5)
     return network

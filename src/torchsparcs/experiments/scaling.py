@@ -118,7 +118,7 @@ def _measured(layers: int, setting: Setting, work: Work) -> Content:
 
 
 def median_seconds(steps: Mapping[str, Step], device: str, seconds: float) -> dict[str, float]:
-    """Of each step, the steps taking turns for about ``seconds`` in all."""
+    """The median time of each step, the steps taking turns for about ``seconds`` in all."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or min(map(len, times.values())) < 5:
@@ -231,14 +231,14 @@ def claims(content: Content) -> list[Claim]:
 
 
 def _from_layer(rows: list[Content], measure: Callable[[Content], float]) -> str:
-    """From which depth on spectral is below direct in every row."""
+    """The depth from which on spectral is below direct in every row, in words."""
     below = [measure(row["spectral"]) < measure(row["direct"]) for row in rows]
     first = next((i for i in range(len(rows)) if all(below[i:])), None)
     return "at no depth" if first is None else f"from {rows[first]['layers']} layers on"
 
 
 def _memory(row: Content) -> int:
-    """Of a step: the state and, on top, the peak on a GPU or what autograd keeps on a CPU."""
+    """Bytes of a step: the state and the peak on a GPU, or what autograd keeps on a CPU."""
     return row["state_bytes"] + row.get("peak_bytes", row["kept_bytes"])
 
 

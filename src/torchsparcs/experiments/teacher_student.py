@@ -172,7 +172,7 @@ class EigenvalueCurve(NamedTuple):
 
     @property
     def increase(self) -> list[float]:
-        """Of the loss, as a share of that of the whole network."""
+        """The increase of the loss, as a share of that of the whole network."""
         return [loss / self.losses[-1] - 1 for loss in self.losses]
 
 

@@ -141,7 +141,7 @@ def _all_together(setting: Setting, config: TrainConfig, x: Tensor, work: Work) 
 
 
 def measures(population: Population, data: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-    """Of every member ‖Γ‖, ‖(L₁, L₂)‖ and the mean squared error on ``data``, (members,) each."""
+    """‖Γ‖, ‖(L₁, L₂)‖ and the mean squared error on ``data`` of every member, (members,) each."""
     penalised = torch.cat(population.penalised_eigenvalues, dim=-1).detach()
     errors = evaluate(population, data, "regression", batch_size=EVALUATED_AT_ONCE).loss
     return {
@@ -171,7 +171,7 @@ def _one_after_another(setting: Setting, x: Tensor) -> Content:
 
 
 def _step_seconds(setting: Setting, x: Tensor) -> float:
-    """Of a network whose blocks are formed as the paper writes them."""
+    """Seconds for a step of a network whose blocks are formed as the paper writes them."""
     y = target(x, 1.0, SMOOTH)
     network = BlockNetwork([2, setting.hidden, 1], train_input_eigenvalues=True, device=x.device)
     optimizer = torch.optim.Adam(network.parameters(), lr=setting.lr)

@@ -131,7 +131,7 @@ def megabytes(count: float | None) -> str:
 
 
 def spread(values: Sequence[float], form: str = "{:.3f}") -> str:
-    """From the smallest to the largest, in words.
+    """The range from the smallest to the largest, in words.
 
     >>> spread([0.25, 0.5]), spread([20, 20], "{:.0f}")
     ('0.250 to 0.500', '20')

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -42,7 +41,8 @@ class Executor:
 
     def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """``function`` of each of ``items``."""
-        return [found for _, found in sorted(self.engine.map(function, items), key=itemgetter(0))]
+        outcomes = dict(self.engine.map(function, items))
+        return [outcomes[place] for place in range(len(items))]
 
     def train(
         self,

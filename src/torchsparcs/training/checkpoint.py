@@ -104,15 +104,15 @@ class Generators(dict[str, torch.Generator]):
 
     @classmethod
     def of(cls, data: Any, device: torch.device, is_silent: bool) -> "Generators":
-        """Those that are not the training's own: torch's, a loader's and its sampler's."""
-        found = cls({} if is_silent else {"torch": torch.default_generator})
+        """Generators that others draw from too: torch's, a loader's and its sampler's."""
+        generators = cls({} if is_silent else {"torch": torch.default_generator})
         if device.type == "cuda":
-            found["cuda"] = torch.cuda.default_generators[device.index or 0]
+            generators["cuda"] = torch.cuda.default_generators[device.index or 0]
         for name, owner in (("loader", data), ("sampler", getattr(data, "sampler", None))):
             generator = getattr(owner, "generator", None)
             if isinstance(generator, torch.Generator):
-                found[name] = generator
-        return found
+                generators[name] = generator
+        return generators
 
     def states(self) -> dict[str, Tensor]:
         return {name: generator.get_state() for name, generator in self.items()}

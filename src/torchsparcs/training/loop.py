@@ -168,7 +168,7 @@ class TrainingLoop:
         return (self.epoch + share) / self.config.epochs
 
     def _is_time_to_save(self) -> bool:
-        """At the end, and before that as often as ``SAVING_SHARE`` of the time allows."""
+        """Whether it is the end, or ``SAVING_SHARE`` of the time allows a checkpoint before that."""
         over = self.epoch == self.config.epochs or self.history.stopped_early
         since = time.perf_counter() - self.saved_at
         return over or self.saving_seconds <= SAVING_SHARE * since

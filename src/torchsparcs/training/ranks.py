@@ -25,7 +25,7 @@ class Ranks:
 
     @classmethod
     def current(cls) -> "Ranks":
-        """Of the process group, where one has been started."""
+        """This process in the process group, where one has been started."""
         if dist.is_available() and dist.is_initialized():
             return cls(dist.get_rank(), dist.get_world_size())
         return cls()

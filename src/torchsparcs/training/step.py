@@ -241,7 +241,7 @@ def _is_fusible(parameter: Tensor) -> bool:
 
 
 def _with_tails_apart(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those parameters stepped without fusion whose members do not fill the kernel's vectors.
+    """Groups without fusion for parameters whose members do not fill the kernel's vectors.
 
     At the end of a parameter the fused kernel rounds otherwise; where that is depends on how many
     members there are.
