@@ -168,7 +168,7 @@ class TrainingLoop:
         return (self.epoch + share) / self.config.epochs
 
     def _is_time_to_save(self) -> bool:
-        """Whether it is the end, or ``SAVING_SHARE`` of the time allows a checkpoint before that."""
+        """Whether it is the end, or ``SAVING_SHARE`` of the time allows a checkpoint."""
         over = self.epoch == self.config.epochs or self.history.stopped_early
         since = time.perf_counter() - self.saved_at
         return over or self.saving_seconds <= SAVING_SHARE * since
