@@ -12,7 +12,7 @@ from torchsparcs.training.ranks import Ranks
 
 PARTS = "parts"  # the folder inside that of a run, while the run is unfinished
 ASKED, LOCK = "asked", ".lock"
-ENDINGS = (".safetensors", ".checkpoint", ".json", ".partial")  # of what work leaves there
+ENDINGS = (".safetensors", ".checkpoint", ".network", ".json", ".partial")  # of what is left there
 
 
 class Steps:
