@@ -13,7 +13,8 @@ Forward and backward, one script run, networks of the same widths and no bias:
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -21,14 +22,14 @@ from recording import RESULTS, record
 from torch import Tensor, nn
 
 from torchsparcs import SpectralNetwork
-from torchsparcs.experiments.measuring import (
+from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, recruited
+from torchsparcs.experiments.scaling import (
     captured,
     keep_page_faults_out,
     kept_bytes,
     median_seconds,
     peak_bytes,
 )
-from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, plain_mlp, recruited
 from torchsparcs.spectral import equations as spectral
 
 DEPTHS = [3, 4, 6, 8, 10, 14, 18]  # layers, input and output counted
@@ -38,6 +39,14 @@ NARROW = [
     ([784, 500, 500, 10], 64),
     ([784, 500, 500, 10], 1024),
 ]
+
+
+def plain_mlp(widths: Sequence[int]) -> nn.Module:
+    """An MLP without skip connections and without biases."""
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise(widths):
+        layers += [nn.Linear(n_in, n_out, bias=False), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
 
 
 class Anchored(SpectralNetwork):

@@ -31,7 +31,7 @@ from torchsparcs import (
     search,
     train,
 )
-from torchsparcs.experiments.measuring import keep_page_faults_out
+from torchsparcs.experiments.scaling import keep_page_faults_out
 
 BATCH, STEPS, REPEATS = 256, 20, 5
 BASE = (32, 128, 128, 10)

@@ -25,7 +25,7 @@ from recording import RESULTS, record
 from torch import Tensor, nn
 
 from torchsparcs import Population, TrainConfig, extract, pruning_curve, train
-from torchsparcs.training.capture import CapturedStep
+from torchsparcs.training.step import CapturedStep
 from torchsparcs.training.tasks import evaluate
 
 TARGETS = {0.973: 20_000, 0.980: 33_000, 0.984: 60_000}  # test accuracy: parameters
@@ -159,15 +159,13 @@ def train_mlps(
         return loss.detach()
 
     generator = torch.Generator().manual_seed(0)
-    steps, done, replay = epochs * math.ceil(len(training[0]) / 256), 0, None
+    steps, done = epochs * math.ceil(len(training[0]) / 256), 0
+    take_step = CapturedStep(step) if device == "cuda" else step
     for _ in range(epochs):
         order = torch.randperm(len(training[0]), generator=generator).to(device)
         for rows in order.split(256):
             pace.fill_((1 + math.cos(math.pi * done / steps)) / 2)
-            x, y = training[0][rows], training[1][rows]
-            if device == "cuda" and replay is None and done == 3:
-                replay = CapturedStep(step, x, y)
-            (replay if replay is not None and replay.fits(x, y) else step)(x, y)
+            take_step(training[0][rows], training[1][rows])
             done += 1
     mlps.eval()
     with torch.no_grad():

@@ -16,7 +16,7 @@ import torch
 from recording import RESULTS, record
 
 from torchsparcs import Population, SpectralNetwork, TrainConfig, train
-from torchsparcs.experiments.measuring import keep_page_faults_out
+from torchsparcs.experiments.scaling import keep_page_faults_out
 
 WIDTHS, BATCH, ROWS = [2, 300, 1], 100, 10_000
 

@@ -117,9 +117,7 @@ class TestFull:
         assert not (folder / "settings.json").exists()
         kept = contents(folder / "parts")
         assert json.loads(kept[str(folder / "parts" / "job.json")])["data"] == "iris"
-        monkeypatch.setattr(
-            "torchsparcs.parallel.executor._trained", None
-        )  # nothing is trained again
+        monkeypatch.setattr("torchsparcs.parallel.executor.train", None)  # nothing is trained again
         sparcs("search", "--resume", folder, capsys=capsys, code=0)
         load_result(folder)
         assert not (folder / "parts").exists()

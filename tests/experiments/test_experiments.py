@@ -15,6 +15,7 @@ from torchsparcs.experiments import (
     EXPERIMENTS,
     Experiment,
     cifar10,
+    cifar10_training,
     cifar100,
     plots,
     reproduce,
@@ -22,13 +23,14 @@ from torchsparcs.experiments import (
     teacher_student,
     transition,
 )
-from torchsparcs.experiments.backbones import BACKBONES, Backbone, FineTuned
-from torchsparcs.experiments.eigenvalue_pruning import curve_of_eigenvalues, keeping_eigenvalues
-from torchsparcs.experiments.experiment import Claim
-from torchsparcs.experiments.measuring import kept_bytes
+from torchsparcs.experiments.cifar100 import BACKBONES, Backbone, FineTuned
+from torchsparcs.experiments.experiment import Claim, Work
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork
+from torchsparcs.experiments.scaling import kept_bytes
+from torchsparcs.experiments.teacher_student import curve_of_eigenvalues, keeping_eigenvalues
 from torchsparcs.experiments.vision import ConvMembers, MemberDropout, linear_head
-from torchsparcs.experiments.work import Work, plain
+from torchsparcs.experiments.writing import plain
+from torchsparcs.parallel.steps import Steps
 from torchsparcs.report.document import markdown_table
 
 TINY = {
@@ -391,7 +393,7 @@ class TestCifar10:
         heads = Population([5, 4, 3], seeds=[0, 1])
         nn.init.normal_(heads.hidden_eigenvalues[0])
         features = torch.randn(2, 7, 5)
-        found = cifar10.without_hidden(heads, features)
+        found = cifar10_training.without_hidden(heads, features)
         block = heads.member(1).weight_block(2, 0)
         expected = features[1] @ block[:, :-1].T + block[:, -1]
         torch.testing.assert_close(found[1], expected)
@@ -548,9 +550,10 @@ def fake_experiment(calls: list, fails_at: str | None = None) -> Experiment:
         quick=FakeSetting(),
         run=run,
         draw=lambda content: {},
-        tell=lambda content: dict.fromkeys(
-            ("width", "batch", "direct_two", "spectral_two", "means", "numbers"), "x"
-        ),
+        tell=lambda content: {
+            **dict.fromkeys(("width", "batch", "means", "numbers"), "x"),
+            "counts": [{"direct": 1, "spectral": 2}],
+        },
         claims=lambda content: [Claim("it adds up", "yes", True)],
     )
 
@@ -560,8 +563,7 @@ class TestResuming:
         calls, seen = [], []
         with pytest.raises(KeyboardInterrupt):
             reproduce(fake_experiment(calls, "other"), tmp_path, device="cpu")
-        parts = {path.name for path in (tmp_path / "parts").iterdir()}
-        assert parts == {"asked.json", "one_half.json"}
+        assert Steps(tmp_path / "parts").names() == {"asked", "one half"}
         content = reproduce(fake_experiment(calls), tmp_path, device="cpu", report=seen.append)
         assert calls == ["one half", "other"]
         assert seen == ["one half: done before", "other", "figures and page"]
@@ -596,7 +598,7 @@ class TestResuming:
     def test_a_training_goes_on_where_it_stopped(self, tmp_path, monkeypatch):
         setting = replace(TINY["transition"], models=1, alphas=(0.0, 0.5, 1.0), epochs=6)
         run, device = EXPERIMENTS["transition"].run, torch.device("cpu")
-        whole = run(setting, Work(tmp_path / "a", device))
+        whole = run(setting, Work(Steps(tmp_path / "a"), device))
         monkeypatch.setattr("torchsparcs.training.loop.SAVING_SHARE", 1e9)  # after every epoch
         original, calls = torch.optim.AdamW.step, []
 
@@ -608,12 +610,12 @@ class TestResuming:
 
         monkeypatch.setattr(torch.optim.AdamW, "step", step)
         with pytest.raises(RuntimeError, match="power cut"):
-            run(setting, Work(tmp_path / "b", device))
-        assert (tmp_path / "b" / "parts" / "all_together.checkpoint").exists()
-        again = run(setting, Work(tmp_path / "b", device))
+            run(setting, Work(Steps(tmp_path / "b"), device))
+        assert (tmp_path / "b" / "all together.checkpoint").exists()
+        again = run(setting, Work(Steps(tmp_path / "b"), device))
         assert len(calls) == 50 + 120 - 40  # two of six epochs were saved
         assert plain(again["datasets"]) == plain(whole["datasets"])
-        assert not (tmp_path / "b" / "parts" / "all_together.checkpoint").exists()
+        assert not (tmp_path / "b" / "all together.checkpoint").exists()
 
 
 class TestFolders:
@@ -635,8 +637,8 @@ class TestFolders:
         [
             ("thesis.txt", "mine", "Expected an empty folder"),
             ("results.json", '{"mine": 1}', "Expected the folder of an experiment"),
-            ("results.json", "[1]", "results.json holds something else"),
-            ("results.json", "{mine", "results.json is damaged"),
+            ("results.json", "[1]", "Expected the folder of an experiment"),
+            ("results.json", "{mine", "results.json holds something else"),
         ],
     )
     def test_what_is_not_ours_is_never_touched(self, tmp_path, name, text, message, force):

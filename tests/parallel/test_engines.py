@@ -30,7 +30,7 @@ from torchsparcs.experiments import EXPERIMENTS, reproduce
 from torchsparcs.parallel import executor
 from torchsparcs.parallel.engines import ENGINES, Engine, engine_of
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.parallel.journal import Journal
+from torchsparcs.parallel.steps import Steps
 from torchsparcs.tables.datasets import load_dataset
 
 QUICK = SearchConfig(steps=40, longest=40, path=2, shrink=0.4)
@@ -78,10 +78,8 @@ class TestParts:
             iris(engine=Lost(2), **options)
         parts = {path.stem for path in tmp_path.glob("*-*.safetensors")}
         assert len(parts) >= 3
-        trained, done = executor._trained, []
-        monkeypatch.setattr(
-            executor, "_trained", lambda *a, **k: done.append(1) or trained(*a, **k)
-        )
+        train, done = executor.train, []
+        monkeypatch.setattr(executor, "train", lambda *a, **k: done.append(1) or train(*a, **k))
         assert_same(alone, iris(engine=Several(2), **options))
         whole = {path.stem for path in tmp_path.glob("*-*.safetensors")}
         assert len(done) == len(whole - parts)
@@ -96,7 +94,7 @@ class TestParts:
         found = []
         for engine in (Engine(), Several(3)):
             population = Population([2, 16, 1], seeds=range(6))
-            history = Executor(engine, Journal()).train("students", population, data, config)
+            history = Executor(engine, Steps()).train("students", population, data, config)
             found.append((population.state_dict(), history.train_loss, history.recruited))
         assert all(torch.equal(value, found[1][0][name]) for name, value in found[0][0].items())
         assert found[0][1:] == found[1][1:]
@@ -107,11 +105,11 @@ class TestParts:
         population.output_eigenvalues.data[2:] = torch.inf
         x = torch.rand(80, 2)
         data, config = (x, x.sum(dim=1)), TrainConfig(epochs=2)
-        history = Executor(engine, Journal()).train("some", population, data, config)
+        history = Executor(engine, Steps()).train("some", population, data, config)
         assert [math.isfinite(loss) for loss in history.train_loss[-1]] == [True] * 2 + [False] * 2
         population.output_eigenvalues.data[:] = torch.inf
         with pytest.raises(NonFiniteLossError, match="all 4 members became nan in epoch 1"):
-            Executor(engine, Journal()).train("none", population, data, config)
+            Executor(engine, Steps()).train("none", population, data, config)
 
     def test_dropout_is_the_same_in_every_part(self):
         x = torch.rand(4, 80, 2)
@@ -119,7 +117,7 @@ class TestParts:
         for engine in (Engine(), Several(2)):
             population = Population([2, 16, 1], seeds=range(4))
             config = TrainConfig(epochs=2, input_dropout=0.3)
-            history = Executor(engine, Journal()).train("a", population, (x, x.sum(dim=-1)), config)
+            history = Executor(engine, Steps()).train("a", population, (x, x.sum(dim=-1)), config)
             found.append(history.train_loss)
         assert found[0] == found[1]
 

@@ -17,15 +17,15 @@ from torchsparcs import (
     SearchConfig,
     SpectralNetwork,
     TrainConfig,
-    epochs,
     load_result,
     parameter_groups,
     search,
     shrink_eigenvalues_,
     train,
 )
-from torchsparcs.files.checkpoints import load_checkpoint, save_checkpoint
+from torchsparcs.files.checkpoint import load_checkpoint, save_checkpoint
 from torchsparcs.parallel.engines import engine_of
+from torchsparcs.training import loop
 from torchsparcs.training.ranks import Ranks
 
 WORLD = 2
@@ -146,7 +146,7 @@ class TestTraining:
         assert first[1] == second[1]
 
     def test_only_the_first_writes_and_all_resume(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(epochs, "SAVING_SHARE", 1e9)  # after every epoch
+        monkeypatch.setattr(loop, "SAVING_SHARE", 1e9)  # after every epoch
         path = tmp_path / "run.ckpt"
         whole = in_processes(trained, tmp_path)
 
@@ -160,7 +160,7 @@ class TestTraining:
 
             written = []
             monkeypatch.setattr(
-                epochs,
+                loop,
                 "save_checkpoint",
                 lambda *rest: written.append(1) or save_checkpoint(*rest),
             )

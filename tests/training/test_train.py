@@ -24,7 +24,7 @@ from torchsparcs import (
     parameter_groups,
     train,
 )
-from torchsparcs.files.checkpoints import load_checkpoint
+from torchsparcs.files.checkpoint import load_checkpoint
 from torchsparcs.training.loop import NonFiniteLossError
 
 

@@ -1,4 +1,4 @@
-"""The command line, ``sparcs``: it parses, calls and prints."""
+"""The command line, ``sparcs``: it parses, calls and plots."""
 
 import io
 import os

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +13,11 @@ from rich.console import Console
 from torchsparcs.command.console import print_files, print_front, summary
 from torchsparcs.command.messages import forcible, say
 from torchsparcs.export.onnx import to_onnx
-from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.limits import read_json
 from torchsparcs.files.records import Record
 from torchsparcs.parallel.engines import Engine, engine_of
-from torchsparcs.parallel.journal import ASKED, alone_in
+from torchsparcs.parallel.steps import ASKED, PARTS, Steps, lock_steps
 from torchsparcs.searching.folder import check_folder, free_folder
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
@@ -30,7 +29,7 @@ from torchsparcs.version import __version__
 
 LARGE = 2**28  # bytes of a file that is not read whole
 PACKED = 8  # times that text is smaller once it is compressed
-PARTS, JOB = "parts", "job.json"  # what is done so far, and what is to be done
+JOB = "job.json"  # what is to be done, beside what is done so far
 
 
 @dataclass(frozen=True)
@@ -72,26 +71,23 @@ class Job(Record):
         progress: bool = False,
     ) -> None:
         """Search, and write everything into ``folder``; by several processes, the first writes."""
-        ranks, parts = Ranks.current(), folder / PARTS
+        ranks = Ranks.current()
         X, y = self._rows(console)
-        with contextlib.ExitStack() as stack:
-            ranks.first(lambda: stack.enter_context(_kept_or_cleared(folder, resume)))
+        with _kept_or_cleared(folder, resume, ranks) as steps:
             if not resume:
-                ranks.first(lambda: self._begin(parts))
-            result = self._searched(X, y, parts, engine_of(engine, address), progress)
+                ranks.first(lambda: self._begin(folder / PARTS, steps))
+            result = self._searched(X, y, steps, engine_of(engine, address), progress)
             if ranks.is_first:
                 self._write(result, folder, console)
-                (parts / JOB).unlink()  # from here on it is finished
-                shutil.rmtree(parts)
+                (folder / PARTS / JOB).unlink()  # from here on it is finished
+                steps.remove()
 
-    def _begin(self, parts: Path) -> None:
-        for old in parts.iterdir():
-            if old.suffix in (".json", ".safetensors", ".checkpoint", ".partial"):
-                old.unlink()
+    def _begin(self, parts: Path, steps: Steps) -> None:
+        steps.clear()
         is_file = self.data not in BUILT_IN
         there = dataclasses.replace(self, data=str(Path(self.data).absolute())) if is_file else self
         text = json.dumps(there.to_json(), indent=1) + "\n"
-        write_atomically(parts / JOB, lambda file: file.write(text.encode()))
+        write_atomically(parts / JOB, text.encode())
 
     def _rows(self, console: Console) -> tuple[Any, Any]:
         """What :func:`search` takes: a table, or of a large file a stream."""
@@ -106,9 +102,9 @@ class Job(Record):
         return dataset.X, dataset.y
 
     def _searched(
-        self, X: Any, y: Any, parts: Path, engine: Engine, progress: bool
+        self, X: Any, y: Any, steps: Steps, engine: Engine, progress: bool
     ) -> SearchResult:
-        steps = self.steps
+        count = self.steps
         result = search(
             X,
             y,
@@ -117,11 +113,11 @@ class Job(Record):
             validation=self.validation,
             penalty_weights=self.penalty_weights or "auto",
             max_parameters=self.max_parameters,
-            config=None if steps is None else SearchConfig(steps=steps, longest=steps),
+            config=None if count is None else SearchConfig(steps=count, longest=count),
             seed=self.seed,
             device=self.device,
             engine=engine,
-            checkpoint=parts,
+            checkpoint=steps,
             resume="auto",
             progress=progress,
         )
@@ -170,19 +166,18 @@ def is_finished(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _kept_or_cleared(folder: Path, resume: bool) -> Iterator[None]:
+def _kept_or_cleared(folder: Path, resume: bool, ranks: Ranks) -> Iterator[Steps]:
     """Nobody else works there; what is done stays whatever happens, and nothing but that."""
-    parts = folder / PARTS
     made = [path for path in (folder, *folder.parents) if not path.exists()]
-    with alone_in(parts):
+    with lock_steps(folder / PARTS, ranks) as steps:
         try:
-            yield
+            yield steps
         except BaseException as error:
-            if resume or (parts / f"{ASKED}.safetensors").exists():
-                if isinstance(error, KeyboardInterrupt):
+            if resume or ASKED in steps.names():
+                if isinstance(error, KeyboardInterrupt) and ranks.is_first:
                     say(f"What is done is kept: sparcs search --resume {folder} goes on from here.")
-            else:
-                shutil.rmtree(parts, ignore_errors=True)
+            elif ranks.is_first:
+                steps.remove()
                 with contextlib.suppress(OSError):  # others have come
                     for path in made:
                         path.rmdir()

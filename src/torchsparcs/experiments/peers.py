@@ -1,7 +1,6 @@
 """The networks that a spectral network is compared with."""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -44,16 +43,8 @@ class DirectNetwork(nn.Module):
         return pre
 
 
-def plain_mlp(widths: Sequence[int]) -> nn.Module:
-    """An MLP without skip connections and without biases."""
-    layers: list[nn.Module] = []
-    for n_in, n_out in pairwise(widths):
-        layers += [nn.Linear(n_in, n_out, bias=False), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
 def recruited(network: SpectralNetwork) -> SpectralNetwork:
-    """With hidden eigenvalues away from zero, so that no signal is a row of zeros."""
+    """Draw hidden eigenvalues away from zero, so that no signal is a row of zeros."""
     for eigenvalues in network.hidden_eigenvalues:
         nn.init.normal_(eigenvalues, std=0.5)
     return network

@@ -4,33 +4,31 @@ Layers of one width, every skip connection allowed. The paper counts parameters;
 the memory of a training step are measured as well.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from torchsparcs.experiments import plots
-from torchsparcs.experiments.experiment import Claim, Experiment
-from torchsparcs.experiments.measuring import (
-    Step,
-    captured,
-    keep_page_faults_out,
-    kept_bytes,
-    median_seconds,
-    peak_bytes,
-)
+from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, recruited
-from torchsparcs.experiments.work import Content, Work
+from torchsparcs.experiments.writing import Content
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.equations import direct_parameter_count, spectral_parameter_count
 from torchsparcs.spectral.network import SpectralNetwork
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+REPEATS = 5  # of a step, timed together
+
+Step = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -116,6 +114,89 @@ def _measured(layers: int, setting: Setting, work: Work) -> Content:
     return row
 
 
+# --- time and memory of a step -------------------------------------------------------------------
+
+
+def median_seconds(steps: Mapping[str, Step], device: str, seconds: float) -> dict[str, float]:
+    """The median time of each step, the steps taking turns for about ``seconds`` in all."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or min(map(len, times.values())) < 5:
+        for name, step in steps.items():
+            times[name].append(_timed(step, device))
+    return {name: sorted(taken)[len(taken) // 2] for name, taken in times.items()}
+
+
+def captured(step: Step) -> Step:
+    """The step as a CUDA graph, so that the GPU's work is timed and not the launching of it."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+
+    def replay(alive: Step = step) -> None:
+        """``alive`` keeps the network whose memory the graph works on."""
+        graph.replay()
+
+    return replay
+
+
+def peak_bytes(step: Step) -> int:
+    """What a step needs at its peak on a GPU beyond what is there before it."""
+    step()  # leaves the gradients of the last step behind, which the next one replaces
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def kept_bytes(network: nn.Module, x: Tensor) -> dict[str, int]:
+    """What autograd keeps for the backward pass: activations, and weights that were formed.
+
+    Told apart by their first dimension, so the batch must not be as large as a layer is wide.
+    """
+    own = {p.untyped_storage().data_ptr() for p in network.parameters()}
+    kept: dict[str, dict[int, int]] = {"activations": {}, "weights": {}}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kind = "activations" if tensor.shape[:1] == x.shape[:1] else "weights"
+            kept[kind][storage.data_ptr()] = storage.nbytes()
+        return tensor.detach()  # as it is, it would keep the graph alive that keeps it
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = network(x)
+    del output
+    return {kind: sum(sizes.values()) for kind, sizes in kept.items()}
+
+
+def keep_page_faults_out() -> None:
+    """glibc hands freed memory back to the system until it has once freed a large block.
+
+    Without this, page faults would be timed instead of arithmetic.
+    """
+    torch.empty(30 * 2**20, dtype=torch.uint8)
+
+
+def _timed(step: Step, device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(REPEATS):
+        step()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - start) / REPEATS
+
+
 # --- what was to be seen --------------------------------------------------------------------------
 
 
@@ -150,14 +231,14 @@ def claims(content: Content) -> list[Claim]:
 
 
 def _from_layer(rows: list[Content], measure: Callable[[Content], float]) -> str:
-    """From which depth on spectral is below direct in every row."""
+    """The depth from which on spectral is below direct in every row, in words."""
     below = [measure(row["spectral"]) < measure(row["direct"]) for row in rows]
     first = next((i for i in range(len(rows)) if all(below[i:])), None)
     return "at no depth" if first is None else f"from {rows[first]['layers']} layers on"
 
 
 def _memory(row: Content) -> int:
-    """Of a step: the state and, on top, the peak on a GPU or what autograd keeps on a CPU."""
+    """Bytes of a step: the state and the peak on a GPU, or what autograd keeps on a CPU."""
     return row["state_bytes"] + row.get("peak_bytes", row["kept_bytes"])
 
 
@@ -165,40 +246,33 @@ def _memory(row: Content) -> int:
 
 
 def draw(content: Content) -> "dict[str, Figure]":
-    return {"parameters": _draw_counts(content), "measured": _draw_measured(content)}
-
-
-def _draw_counts(content: Content) -> "Figure":
-    rows = content["results"]["counts"]
-    figure = plots.new_figure(5.5, 3.8)
-    axes = figure.add_subplot()
-    layers = [row["layers"] for row in rows]
-    for name in ("spectral", "direct"):
-        counts = [row[name] for row in rows]
-        axes.plot(layers, counts, "o-", color=PEERS[name].colour, label=name, markersize=4)
-    axes.set(xlabel="layers", ylabel="parameters", yscale="log", xticks=layers[::2])
+    counts, measured = (content["results"][key] for key in ("counts", "measured"))
+    parameters, steps = plots.new_figure(5.5, 3.8), plots.new_figure(10, 3.8)
+    axes, panels = parameters.add_subplot(), steps.subplots(1, 2)
+    lines = {name: (name, [row[name] for row in counts]) for name in ("spectral", "direct")}
+    _draw_lines(axes, counts, lines, ylabel="parameters", yscale="log")
+    axes.set_xticks(axes.get_xticks()[::2])
     axes.legend(frameon=False)
-    axes.grid(alpha=0.3)
-    return figure
-
-
-def _draw_measured(content: Content) -> "Figure":
-    rows = content["results"]["measured"]
-    layers = [row["layers"] for row in rows]
-    figure = plots.new_figure(10, 3.8)
-    panels: Any = figure.subplots(1, 2)
-    for peer_name, peer in PEERS.items():
-        seconds = [1000 * row[peer_name]["seconds"] for row in rows]
-        memory = [_memory(row[peer_name]) / 2**20 for row in rows]
-        for axes, values in zip(panels, (seconds, memory), strict=True):
-            axes.plot(layers, values, "o-", color=peer.colour, label=peer.name, markersize=4)
-    panels[0].set(xlabel="layers", ylabel="time of a training step, ms", yscale="log")
-    panels[1].set(xlabel="layers", ylabel="memory of a training step, MiB")
+    seconds, memory = (
+        {
+            name: (peer.name, [measure(row[name]) for row in measured])
+            for name, peer in PEERS.items()
+        }
+        for measure in (lambda row: 1000 * row["seconds"], lambda row: _memory(row) / 2**20)
+    )
+    _draw_lines(panels[0], measured, seconds, ylabel="time of a training step, ms", yscale="log")
+    _draw_lines(panels[1], measured, memory, ylabel="memory of a training step, MiB")
     panels[0].legend(frameon=False, fontsize=8)
-    for axes in panels:
-        axes.set_xticks(layers)
-        axes.grid(alpha=0.3)
-    return figure
+    return {"parameters": parameters, "measured": steps}
+
+
+def _draw_lines(axes: Any, rows: list[Content], lines: dict[str, Any], **labels: str) -> None:
+    """A line for each peer, of a label and its values, against the layers of the rows."""
+    layers = [row["layers"] for row in rows]
+    for name, (label, values) in lines.items():
+        axes.plot(layers, values, "o-", color=PEERS[name].colour, label=label, markersize=4)
+    axes.set(xlabel="layers", xticks=layers, **labels)
+    axes.grid(alpha=0.3)
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -213,8 +287,7 @@ MEANS = {
 
 
 def tell(content: Content) -> dict[str, Any]:
-    results, setting = content["results"], content["setting"]
-    two = results["counts"][0]
+    results = content["results"]
     rows = [
         [
             row["layers"],
@@ -227,14 +300,7 @@ def tell(content: Content) -> dict[str, Any]:
     head = ["layers", "parameters, spectral", "direct"]
     for unit in ("ms", "MiB"):
         head += [f"{unit}, spectral", "direct", "blocks formed"]
-    return {
-        "width": setting["width"],
-        "batch": setting["batch"],
-        "direct_two": f"{two['direct']:,}",
-        "spectral_two": f"{two['spectral']:,}",
-        "means": MEANS[results["device"]],
-        "numbers": markdown_table(head, rows),
-    }
+    return {"means": MEANS[results["device"]], "numbers": markdown_table(head, rows)}
 
 
 SCALING = Experiment(

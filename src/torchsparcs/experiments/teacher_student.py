@@ -5,22 +5,22 @@ and student are drawn anew for every seed. The paper's recipe and the defaults o
 trained on the same data; the test rows are looked at once, at the end.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments import plots
-from torchsparcs.experiments.eigenvalue_pruning import curve_of_eigenvalues, keeping_eigenvalues
-from torchsparcs.experiments.experiment import Claim, Experiment
+from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.recipes import hyperparameter_table, paper_config
-from torchsparcs.experiments.work import Content, Work
-from torchsparcs.experiments.writing import spread
-from torchsparcs.report.document import markdown_table
+from torchsparcs.experiments.writing import Content, histograms, spread, table
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
@@ -164,6 +164,58 @@ def linear_r2(training: Pair, test: Pair) -> float:
     return TASKS[TASK].score((x_test - center[0]) @ weights + center[1], y_test).item()
 
 
+class EigenvalueCurve(NamedTuple):
+    """How many hidden eigenvalues are kept, ascending, and the loss then."""
+
+    kept: list[int]
+    losses: list[float]
+
+    @property
+    def increase(self) -> list[float]:
+        """The increase of the loss, as a share of that of the whole network."""
+        return [loss / self.losses[-1] - 1 for loss in self.losses]
+
+
+def curve_of_eigenvalues(
+    network: SpectralNetwork,
+    loss: Callable[[SpectralNetwork], float],
+    *,
+    tolerance: float,
+    points: int = 60,
+) -> tuple[EigenvalueCurve, int]:
+    """The curve at ``points`` sizes, and the fewest eigenvalues within ``tolerance`` of the loss.
+
+    The fewest are found by bisection between two sizes of the curve.
+    """
+    recruited = sum(network.recruited)
+    spaced = np.geomspace(1, max(recruited, 1), points).round().astype(int).tolist()
+    losses = {count: loss(keeping_eigenvalues(network, count)) for count in {0, *spaced}}
+    if not recruited:
+        losses = {0: losses[0]}
+    limit = losses[recruited] * (1 + tolerance)
+    enough = min(count for count, value in losses.items() if value <= limit)
+    low = max((count for count in losses if count < enough), default=enough)
+    while enough - low > 1:
+        middle = (low + enough) // 2
+        losses[middle] = loss(keeping_eigenvalues(network, middle))
+        low, enough = (low, middle) if losses[middle] <= limit else (middle, enough)
+    kept = sorted(losses)
+    return EigenvalueCurve(kept, [losses[count] for count in kept]), enough
+
+
+@torch.no_grad()
+def keeping_eigenvalues(network: SpectralNetwork, count: int) -> SpectralNetwork:
+    """A copy of which all but the ``count`` largest hidden eigenvalues are zero."""
+    pruned = copy.deepcopy(network)
+    sizes = torch.cat([values.abs() for values in network.hidden_eigenvalues])
+    keep = torch.zeros_like(sizes, dtype=torch.bool)
+    keep[sizes.argsort(descending=True, stable=True)[:count]] = True
+    masks = keep.split(list(network.widths[1:-1]))
+    for values, mask in zip(pruned.hidden_eigenvalues, masks, strict=True):
+        values.mul_(mask)
+    return pruned
+
+
 # --- what was to be seen --------------------------------------------------------------------------
 
 
@@ -223,23 +275,19 @@ def layers_off(run: Content) -> list[int]:
 
 def draw(content: Content) -> "dict[str, Figure]":
     runs, tolerance = content["results"]["runs"], content["setting"]["tolerance"]
-    return {"eigenvalues": _draw_eigenvalues(runs), "pruning": _draw_pruning(runs, tolerance)}
-
-
-def _draw_eigenvalues(runs: dict[str, list[Content]]) -> "Figure":
-    """Of the first seed, as in the paper: first hidden layer, second, both."""
-    figure = plots.new_figure(10, 5)
-    axes: Any = figure.subplots(len(RECIPES), 3)
-    for line, (key, recipe) in enumerate(RECIPES.items()):
-        first, second = runs[key][0]["eigenvalues"]
-        panels = (("first hidden layer", first), ("second hidden layer", second))
-        for axis, (name, values) in zip(
-            axes[line], (*panels, ("both", first + second)), strict=True
-        ):
-            plots.draw_histogram(axis, values, colour=recipe.colour)
-            axis.set_title(f"{recipe.name}: {name}", fontsize=9)
-        axes[line][0].set_ylabel("neurons")
-    return figure
+    lines = []
+    for key, recipe in RECIPES.items():
+        first, second = runs[key][0]["eigenvalues"]  # of the first seed, as in the paper
+        panels = {
+            "first hidden layer": first,
+            "second hidden layer": second,
+            "both": first + second,
+        }
+        lines.append([(f"{recipe.name}: {n}", v, recipe.colour) for n, v in panels.items()])
+    eigenvalues = histograms((10, 5), lines)
+    for axes in eigenvalues.axes[::3]:
+        axes.set_ylabel("neurons")
+    return {"eigenvalues": eigenvalues, "pruning": _draw_pruning(runs, tolerance)}
 
 
 def _draw_pruning(runs: dict[str, list[Content]], tolerance: float) -> "Figure":
@@ -266,34 +314,22 @@ def _draw_pruning(runs: dict[str, list[Content]], tolerance: float) -> "Figure":
 
 def tell(content: Content) -> dict[str, Any]:
     results, setting = content["results"], content["setting"]
-    rows = [
+    numbers = table(
         [
-            recipe.name,
-            run["seed"],
-            f"{run['r2_linear']:.3f}",
-            f"{run['r2_full']:.4f}",
-            ", ".join(map(str, run["kept"])),
-            run["neurons_at_work"],
-            f"{run['r2_pruned']:.4f}",
-            run["architecture"],
-            f"{run['r2_compact']:.4f}",
-        ]
-        for key, recipe in RECIPES.items()
-        for run in results["runs"][key]
-    ]
-    numbers = markdown_table(
-        [
-            "",
-            "seed",
-            "R² linear",
-            "R² full",
-            "eigenvalues left within 5 %, by layer",
-            "neurons at work then",
-            "R² pruned",
-            "`extract` with data",
-            "R²",
+            ("", itemgetter("recipe")),
+            ("seed", itemgetter("seed")),
+            ("R² linear", "{r2_linear:.3f}".format_map),
+            ("R² full", "{r2_full:.4f}".format_map),
+            (
+                "eigenvalues left within 5 %, by layer",
+                lambda run: ", ".join(map(str, run["kept"])),
+            ),
+            ("neurons at work then", itemgetter("neurons_at_work")),
+            ("R² pruned", "{r2_pruned:.4f}".format_map),
+            ("`extract` with data", itemgetter("architecture")),
+            ("R²", "{r2_compact:.4f}".format_map),
         ],
-        rows,
+        [{"recipe": r.name, **run} for key, r in RECIPES.items() for run in results["runs"][key]],
     )
     hyperparameters = hyperparameter_table(
         {
@@ -319,7 +355,6 @@ def tell(content: Content) -> dict[str, Any]:
         "paper_neurons": PAPER_NEURONS,
         "paper_r2": PAPER_R2,
         "seeds": len(seeds),
-        "first_seed": seeds[0],
         "first_off": off.count([0]),
         "second_off": off.count([1]),
         "kept": spread([sum(run["kept"]) for run in runs["paper"]], "{:.0f}"),
@@ -328,9 +363,6 @@ def tell(content: Content) -> dict[str, Any]:
         "own_found": sum(run["compact_hidden"] == teacher for run in runs["own"]),
         "own_r2": spread([run["r2_compact"] for run in runs["own"]], "{:.4f}"),
         "paper_found": sum(run["compact_hidden"] == teacher for run in runs["paper"]),
-        "teacher": teacher[0],
-        "paper_seconds": f"{results['seconds']['paper']:.0f}",
-        "own_seconds": f"{results['seconds']['own']:.0f}",
         "numbers": numbers,
         "hyperparameters": hyperparameters,
     }

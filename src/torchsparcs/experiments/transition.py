@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.experiments.experiment import Claim, Experiment
+from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.peers import BlockNetwork
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.transition_figures import draw, of_beta
-from torchsparcs.experiments.work import Content, Work
+from torchsparcs.experiments.writing import Content, table
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.paths import path_norm, path_strengths
@@ -141,7 +141,7 @@ def _all_together(setting: Setting, config: TrainConfig, x: Tensor, work: Work) 
 
 
 def measures(population: Population, data: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-    """Of every member ‖Γ‖, ‖(L₁, L₂)‖ and the mean squared error on ``data``, (members,) each."""
+    """‖Γ‖, ‖(L₁, L₂)‖ and the mean squared error on ``data`` of every member, (members,) each."""
     penalised = torch.cat(population.penalised_eigenvalues, dim=-1).detach()
     errors = evaluate(population, data, "regression", batch_size=EVALUATED_AT_ONCE).loss
     return {
@@ -171,7 +171,7 @@ def _one_after_another(setting: Setting, x: Tensor) -> Content:
 
 
 def _step_seconds(setting: Setting, x: Tensor) -> float:
-    """Of a network whose blocks are formed as the paper writes them."""
+    """Seconds for a step of a network whose blocks are formed as the paper writes them."""
     y = target(x, 1.0, SMOOTH)
     network = BlockNetwork([2, setting.hidden, 1], train_input_eigenvalues=True, device=x.device)
     optimizer = torch.optim.Adam(network.parameters(), lr=setting.lr)
@@ -239,20 +239,16 @@ def rank_correlation(pairs: list[tuple[float, float]]) -> float:
 
 def tell(content: Content) -> dict[str, Any]:
     results, setting = content["results"], content["setting"]
-    numbers = markdown_table(
-        ["β", "α", "‖Γ‖", "‖(L₁, L₂)‖", "mean squared error", "its largest"],
+    numbers = table(
         [
-            [
-                f"{row['beta']:g}",
-                f"{row['alpha']:g}",
-                f"{row['gamma_mean']:.5f} ± {row['gamma_std']:.5f}",
-                f"{row['eigenvalues_mean']:.4f} ± {row['eigenvalues_std']:.4f}",
-                f"{row['mse_mean']:.1e}",
-                f"{row['mse_max']:.1e}",
-            ]
-            for row in results["datasets"]
-            if row["alpha"] in SHOWN
+            ("β", "{beta:g}".format_map),
+            ("α", "{alpha:g}".format_map),
+            ("‖Γ‖", "{gamma_mean:.5f} ± {gamma_std:.5f}".format_map),
+            ("‖(L₁, L₂)‖", "{eigenvalues_mean:.4f} ± {eigenvalues_std:.4f}".format_map),
+            ("mean squared error", "{mse_mean:.1e}".format_map),
+            ("its largest", "{mse_max:.1e}".format_map),
         ],
+        [row for row in results["datasets"] if row["alpha"] in SHOWN],
     )
     config = results["config"]
     hyperparameters = markdown_table(
@@ -275,17 +271,8 @@ def tell(content: Content) -> dict[str, Any]:
     return {
         "numbers": numbers,
         "hyperparameters": hyperparameters,
-        "models": setting["models"],
-        "trainings": f"{results['trainings']:,}",
-        "steps": f"{results['steps']:,}",
-        "seconds": f"{results['seconds']:.1f}",
-        "first_epoch": f"{results['first_epoch_seconds']:.1f}",
         "times": " and ".join(f"{1000 * times[device]:.2f} ms on {device}" for device in times),
         "hours": f"{results['seconds_one_after_another'] / 3600:,.1f}",
-        "ratio": f"{results['ratio']:,.0f}",
-        "peer_steps": setting["peer_steps"],
-        "drawn": setting["drawn"],
-        "cutoff": f"{setting['cutoff']:g}",
     }
 
 

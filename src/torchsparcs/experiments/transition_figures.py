@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from torchsparcs.experiments import plots
-from torchsparcs.experiments.work import Content
+from torchsparcs.experiments.writing import Content
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def _draw_transition(results: Content, smooth: list[Content], hidden: int) -> "F
 
 
 def _draw_normalised(results: Content, key: str, spread: str | None, label: str) -> "Figure":
-    """Of both β, divided by the largest value of all."""
+    """Curves of both β, divided by the largest value of all."""
     figure = plots.new_figure(5.5, 3.8)
     axes = figure.add_subplot()
     top = max(row[key] for row in results["datasets"])

@@ -29,7 +29,7 @@ def fast_on_a_gpu() -> Iterator[None]:
 
 
 def layout_for(device: torch.device) -> torch.memory_format:
-    """Of images, and of the convolutions that see them: what is fastest there."""
+    """The fastest layout of images, and of the convolutions that see them."""
     return torch.channels_last if device.type == "cuda" else torch.contiguous_format
 
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.deployment import DeployedNetwork
-from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.files.atomic import write_atomically
 from torchsparcs.spectral.network import SpectralNetwork
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.limits import check_claim
 from torchsparcs.files.records import read_as
 from torchsparcs.spectral.chain import SpectralChain, SpectralCNN

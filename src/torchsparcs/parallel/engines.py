@@ -7,12 +7,13 @@ from typing import Any
 
 from torchsparcs.training.ranks import Ranks
 
+Function = Callable[[Any], Any]
 RETRIES = 3  # of a part whose worker was lost
 PATIENCE = 10  # seconds, until a cluster must have answered
 
 
 class Engine:
-    """``workers`` that each do a part; this one is a single worker, the process itself.
+    """Workers that each do a part; this one is a single worker, the process itself.
 
     ``device`` is what each of them has, None for the device of whoever asks.
     """
@@ -21,22 +22,18 @@ class Engine:
     ranks = Ranks()
     device: str | None = None
 
-    def map(
-        self, function: Callable[[Any], Any], items: Sequence[Any]
-    ) -> Iterator[tuple[int, Any]]:
+    def map(self, function: Function, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """(place, function(items[place])) for each of ``items``, in the order they are done."""
         yield from enumerate(map(function, items))
 
 
 class RanksEngine(Engine):
-    """The processes of ``torch.distributed`` take turns, and tell each other what they found."""
+    """The processes of ``torch.distributed`` take turns, and tell each other the outcome."""
 
     def __init__(self, ranks: Ranks):
         self.ranks, self.workers = ranks, ranks.world
 
-    def map(
-        self, function: Callable[[Any], Any], items: Sequence[Any]
-    ) -> Iterator[tuple[int, Any]]:
+    def map(self, function: Function, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         mine = range(self.ranks.rank, len(items), self.ranks.world)
         try:
             mine_done, failure = [(place, function(items[place])) for place in mine], None
@@ -77,9 +74,7 @@ class RayEngine(Engine):
             num_cpus=0 if gpus else 1, num_gpus=min(1, gpus), max_retries=RETRIES
         )
 
-    def map(
-        self, function: Callable[[Any], Any], items: Sequence[Any]
-    ) -> Iterator[tuple[int, Any]]:
+    def map(self, function: Function, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         shared = self._ray.put(function)
         running = {self._task.remote(shared, item): place for place, item in enumerate(items)}
         try:
@@ -98,7 +93,7 @@ def _check_reachable(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=PATIENCE).close()
 
 
-def _call(function: Callable[[Any], Any], item: Any) -> Any:
+def _call(function: Function, item: Any) -> Any:
     return function(item)
 
 

@@ -1,37 +1,25 @@
-"""Work shared out over an engine, and kept in a journal as it is done."""
+"""Work shared out over an engine, and kept step by step as it is done."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import pairwise
-from operator import itemgetter
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from torchsparcs.parallel.engines import Engine
-from torchsparcs.parallel.journal import Journal
+from torchsparcs.parallel.steps import Steps
 from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.data import Data, MemberData, Pair
+from torchsparcs.training.data import Data, Pair
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import NonFiniteLossError
-from torchsparcs.training.parts import config_of_part, data_of_part, joined, part_by_part
 from torchsparcs.training.progress import stage
-from torchsparcs.training.train import train_alone
+from torchsparcs.training.train import Training, train
 
 FEWEST = 2  # members of a part: a single one is multiplied by other kernels, which round otherwise
-
-
-class Part(NamedTuple):
-    """Some members and how they are trained; ``data`` where each member has its own."""
-
-    population: Any
-    config: TrainConfig
-    weights: Tensor | None
-    data: Pair | None = None
 
 
 @dataclass
@@ -39,7 +27,7 @@ class Executor:
     """Who does the work, on which device if it matters, and where what is done is written down."""
 
     engine: Engine = field(default_factory=Engine)
-    journal: Journal = field(default_factory=Journal)
+    steps: Steps = field(default_factory=Steps)
     device: torch.device | None = None
 
     @property
@@ -53,7 +41,8 @@ class Executor:
 
     def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """``function`` of each of ``items``."""
-        return [found for _, found in sorted(self.engine.map(function, items), key=itemgetter(0))]
+        outcomes = dict(self.engine.map(function, items))
+        return [outcomes[place] for place in range(len(items))]
 
     def train(
         self,
@@ -67,40 +56,49 @@ class Executor:
     ) -> History:
         """Train the members in place, every worker some of them: the outcome is that of one.
 
-        Parts that the journal has under ``name`` are not trained again.
+        Parts that were kept under ``name`` are not trained again.
         """
         slices = _slices(population.members, self.engine.workers)
         names = [f"{name} {part.start}-{part.stop}" for part in slices]
-        outcomes = [self.journal.recall(each) for each in names]
+        outcomes = [self.steps.recall(each) for each in names]
         todo = [place for place, outcome in enumerate(outcomes) if outcome is None]
-        if todo == [0] and len(slices) == 1:
-            checkpoint = self.journal.path(name, ".checkpoint")
-            whole = Part(population, config, weights)
-            work = partial(_trained, data, whole, checkpoint=checkpoint, progress=progress)
-            outcomes = [self.first(work)]
-            self.journal.keep(names[0], outcomes[0])
-            if checkpoint is not None and self.engine.ranks.is_first:
+        if todo and len(slices) == self.engine.ranks.world == 1:
+            checkpoint = self.steps.path(name, ".checkpoint")
+            history = train(
+                population,
+                data,
+                config,
+                weights=weights,
+                checkpoint=checkpoint,
+                resume="auto",
+                progress=progress,
+                _is_part=True,
+            )
+            outcomes = [_outcome(population, history)]
+            self.steps.keep(names[0], outcomes[0])
+            if checkpoint is not None:
                 checkpoint.unlink(missing_ok=True)
         elif todo:
-            parts = [_part(population, data, config, weights, slices[place]) for place in todo]
             device = self.place or next(population.parameters()).device
-            work = partial(_placed, (data[0].cpu(), data[1].cpu()), device)
+            whole = Training(population, (data[0].cpu(), data[1].cpu()), config, None, weights)
+            parts = [_sent(whole, slices[place]) for place in todo]
             text = f"training {len(todo)} parts on {self.engine.workers} workers"
             with stage(text, progress and self.engine.ranks.is_first):
+                work = partial(_train_part, whole.data, device)
                 for done, outcome in self.engine.map(work, parts):
                     outcomes[todo[done]] = outcome
-                    self.journal.keep(names[todo[done]], outcome)
+                    self.steps.keep(names[todo[done]], outcome)
         for part, outcome in zip(slices, outcomes, strict=True):
             _replace_part_(population, part, outcome["parameters"])
         histories = [History(**outcome["history"]) for outcome in outcomes]
         seconds = [max(each) for each in zip(*(h.seconds for h in histories), strict=True)]
-        history = replace(reduce(joined, histories), seconds=seconds)
+        history = replace(reduce(History.joined, histories), seconds=seconds)
         _check_losses(history, config)
         return history
 
 
 def _slices(members: int, workers: int) -> list[slice]:
-    """Of nearly equal size, one for each worker as far as there are members."""
+    """Parts of nearly equal size, one for each worker as far as there are members."""
     count = max(1, min(workers, members // FEWEST))
     ends = [members * place // count for place in range(count + 1)]
     return [slice(*pair) for pair in pairwise(ends)]
@@ -116,42 +114,29 @@ def _check_losses(history: History, config: TrainConfig) -> None:
             )
 
 
-def _part(
-    population: Any, data: Pair, config: TrainConfig, weights: Tensor | None, part: slice
-) -> Part:
-    whole = MemberData.of(data, population.members)
-    own = None
-    if whole.own_inputs or whole.own_targets:
-        inputs, targets = data_of_part(data, population.members, part)
-        own = (inputs.cpu(), targets.cpu())
-    return Part(
-        population.part(part).cpu(),
-        config_of_part(config, part),
-        weights if weights is None else (weights if weights.dim() == 1 else weights[part]).cpu(),
-        own,
+def _sent(whole: Training, members: slice) -> Training:
+    """A part as it is sent to a worker; data that all members share are sent apart, once."""
+    part = whole.part(members)
+    pairs = zip(part.data, whole.data, strict=True)
+    is_shared = all(mine is its for mine, its in pairs)
+    return part._replace(
+        module=part.module.cpu(),
+        data=() if is_shared else part.data,
+        weights=None if part.weights is None else part.weights.cpu(),
     )
 
 
-def _placed(shared: Pair, device: str | torch.device, part: Part) -> dict[str, Any]:
-    """:func:`_trained` on ``device``."""
+def _train_part(shared: Data, device: str | torch.device, part: Training) -> dict[str, Any]:
+    """Train ``part`` on ``device``."""
     on_gpu = torch.device(device).type == "cuda"
     config = replace(part.config, capture=on_gpu and part.config.amp != "float16")
-    return _trained(shared, part._replace(population=part.population.to(device), config=config))
+    population = part.module.to(device)
+    data = part.data or shared
+    history = train(population, data, config, weights=part.weights, progress=False, _is_part=True)
+    return _outcome(population, history)
 
 
-def _trained(
-    shared: Pair, part: Part, *, checkpoint: Path | None = None, progress: bool = False
-) -> dict[str, Any]:
-    """The parameters of the members of ``part`` and their history, once trained."""
-    population, config, weights, own = part
-    members = population.members
-
-    def once(population: Any, data: Data, config: TrainConfig, _: None, *rest: Any) -> History:
-        whole = population.members == members
-        path = checkpoint if whole else None
-        return train_alone(population, data, config, *rest, checkpoint=path, progress=progress)
-
-    history = part_by_part(once, population, own or shared, config, None, weights)
+def _outcome(population: Any, history: History) -> dict[str, Any]:
     parameters = [parameter.detach().cpu() for parameter in population.parameters()]
     return {"parameters": parameters, "history": history.state_dict()}
 

@@ -7,7 +7,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.files.atomic import write_atomically
 
 PLACE = re.compile(r"\{\{(\w+)\}\}")
 

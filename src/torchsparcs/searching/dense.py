@@ -48,7 +48,7 @@ class DenseFamily:
 
         return [
             {"plain": [_to(_like(like, *tensors), here) for tensors in group]}
-            for group in self.executor.journal.step(name, compute)
+            for group in self.executor.steps.step(name, compute)
         ]
 
     def tune(

@@ -27,7 +27,7 @@ from safetensors.torch import save as tensors_to_bytes
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.saving import load, save
-from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.limits import check_claim, read_json
 from torchsparcs.files.records import read_as
 from torchsparcs.tables.preprocessing import Preprocessing

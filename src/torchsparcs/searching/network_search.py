@@ -87,7 +87,7 @@ class NetworkSearch:
         try:
             trained, history = self._trained()
         except KeyboardInterrupt as error:
-            if self.executor.journal.folder is not None:
+            if self.executor.steps.folder is not None:
                 raise
             words = "The search was interrupted in its training; there is no network to show yet."
             raise KeyboardInterrupt(words) from error
@@ -99,7 +99,7 @@ class NetworkSearch:
                     show(f"{rung.parameters:,} parameters, score {rung.judgement.score:.4f}")
                     rungs.append(rung)
         except KeyboardInterrupt:
-            if not rungs or self.executor.journal.folder is not None:
+            if not rungs or self.executor.steps.folder is not None:
                 raise
             words = "The search was interrupted: these are the networks that it had found."
             warnings.warn(words, UserWarning, stacklevel=3)
@@ -139,12 +139,12 @@ class NetworkSearch:
 
     def _train(self, name: str, network: nn.Module, fit: int) -> History:
         """Train in place, from a checkpoint where there is one; of the last, judged by epoch."""
-        journal, (data, weights) = self.executor.journal, self.folded.of_fit(fit)
-        done = journal.recall(name)
+        steps, (data, weights) = self.executor.steps, self.folded.of_fit(fit)
+        done = steps.recall(name)
         if done is not None:
             network.load_state_dict(done["state"])
             return History(**done["history"])
-        checkpoint = journal.path(name, ".checkpoint")
+        checkpoint = steps.path(name, ".checkpoint")
         is_unseen = self.folded.fits == 1
         history = train(
             network,
@@ -156,7 +156,7 @@ class NetworkSearch:
             resume="auto" if checkpoint is not None else False,
             progress=self.progress,
         )
-        journal.keep(name, {"state": network.state_dict(), "history": history.state_dict()})
+        steps.keep(name, {"state": network.state_dict(), "history": history.state_dict()})
         if checkpoint is not None and self.executor.engine.ranks.is_first:
             checkpoint.unlink(missing_ok=True)
         return history
@@ -195,20 +195,20 @@ class NetworkSearch:
         self, name: str, compute: Callable[[], list[nn.Module] | None]
     ) -> list[nn.Module] | None:
         """What ``compute`` gives, kept as files of the search; done before, these are read."""
-        journal, ranks = self.executor.journal, self.executor.engine.ranks
-        if journal.folder is None:
+        steps, ranks = self.executor.steps, self.executor.engine.ranks
+        if steps.folder is None:
             return compute()
-        done = journal.recall(name)
+        done = steps.recall(name)
         if done is None:
             models = compute()
             for place, model in enumerate(models or []):
-                path = journal.path(f"{name} {place}", ".network")
+                path = steps.path(f"{name} {place}", ".network")
                 ranks.first(lambda: save(model, path))  # type: ignore[arg-type]  # noqa: B023
-            journal.keep(name, {"networks": None if models is None else len(models)})
+            steps.keep(name, {"networks": None if models is None else len(models)})
             return models
         if done["networks"] is None:
             return None
-        paths = [journal.path(f"{name} {n}", ".network") for n in range(done["networks"])]
+        paths = [steps.path(f"{name} {n}", ".network") for n in range(done["networks"])]
         device = self.folded.inputs.device
         return [load(path).to(device) for path in paths]  # type: ignore[arg-type]
 

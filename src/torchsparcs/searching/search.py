@@ -11,7 +11,7 @@ import torch
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.engines import Engine, engine_of
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.parallel.journal import opened
+from torchsparcs.parallel.steps import Steps, open_steps
 from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.front import on_the_front
 from torchsparcs.searching.network_search import NetworkSearch
@@ -46,7 +46,7 @@ def search(
     seed: int | None = None,
     device: str | torch.device = "auto",
     engine: str | Engine = "local",
-    checkpoint: str | Path | None = None,
+    checkpoint: str | Path | Steps | None = None,
     resume: bool | Literal["auto"] = False,
     progress: bool = True,
 ) -> SearchResult:
@@ -143,21 +143,19 @@ def search(
         )
     run.check_budget(max_parameters)
     run.progress = progress and executor.engine.ranks.is_first
-    folder = None if checkpoint is None else Path(checkpoint)
     asked = {
         **run.asked,
         "max_parameters": max_parameters,
         "device": str(executor.place or on),
         "versions": versions(),
-        "rows": "" if folder is None else run.folded.digest(),
+        "rows": "" if checkpoint is None else run.folded.digest(),
     }
     with (
-        opened(folder, asked, resume, executor.engine.ranks) as journal,
+        open_steps(checkpoint, asked, resume, executor.engine.ranks) as executor.steps,
         threads_for(run.folded.rows, on),
     ):
-        executor.journal = journal
         outcome = run.run(max_parameters)
-        seconds = journal.seconds
+        seconds = executor.steps.seconds
     settings = {
         "task": run.folded.task,
         **run.asked,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -105,6 +105,15 @@ class TrainConfig:
                 raise ValueError(
                     f"Expected {name} to be between 0 and 1. Got {getattr(self, name)!r}."
                 )
+
+    def of_members(self, part: slice) -> "TrainConfig":
+        """The recipe for some of the members of a population."""
+        weight, scales = self.penalty_weight, self.member_lr_scales
+        return replace(
+            self,
+            penalty_weight=weight[part] if isinstance(weight, tuple) else weight,
+            member_lr_scales=None if scales is None else scales[part],
+        )
 
 
 def check_counts(config: Any, *names: str) -> None:

@@ -20,12 +20,17 @@ def is_pair(data: Data) -> TypeGuard[Pair]:
     if arrays == [True, True]:
         return True
     if any(arrays) or isinstance(data, (str, *ARRAYS)) or not isinstance(data, Iterable):
-        got = [type(part).__name__ for part in data] if several else type(data).__name__
         raise ValueError(
             "Expected data to be a pair (inputs, targets) of tensors or arrays, or an iterable of "
-            f"such pairs. Got {got}."
+            f"such pairs. Got {_kinds(data)}."
         )
     return False
+
+
+def _kinds(data: Any) -> list[str] | str:
+    """Names of types, for a message."""
+    several = isinstance(data, (tuple, list))
+    return [type(part).__name__ for part in data] if several else type(data).__name__
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,15 @@ def batches_of(
     return (placed(batch, like) for batch in data)
 
 
+def data_of_members(data: Data, members: int, part: slice) -> Data:
+    """What some of the ``members`` of a population are trained on."""
+    if not is_pair(data):
+        return data
+    whole = MemberData.of(data, members)
+    inputs = whole.inputs[part] if whole.own_inputs else whole.inputs
+    return inputs, whole.targets[part] if whole.own_targets else whole.targets
+
+
 def in_memory(data: Data, like: Tensor) -> Pair:
     """All of ``data`` as one pair, where ``like`` is."""
     if is_pair(data):
@@ -135,10 +149,8 @@ def in_memory(data: Data, like: Tensor) -> Pair:
 def placed(pair: Any, like: Tensor | None) -> Pair:
     """Inputs and targets as tensors where ``like`` is, floating inputs in its precision."""
     if not isinstance(pair, (tuple, list)) or [isinstance(p, ARRAYS) for p in pair] != [True] * 2:
-        several = isinstance(pair, (tuple, list))
-        got = [type(part).__name__ for part in pair] if several else type(pair).__name__
         raise ValueError(
-            f"Expected batches (inputs, targets), one tensor or array each. Got {got}."
+            f"Expected batches (inputs, targets), one tensor or array each. Got {_kinds(pair)}."
         )
     inputs, targets = (torch.as_tensor(part) for part in pair)
     if like is not None:

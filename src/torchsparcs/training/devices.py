@@ -13,14 +13,14 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        found = torch.device(device)
+        resolved = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(
             f"Expected a device like 'auto', 'cpu' or 'cuda'. Got {device!r}."
         ) from error
-    if found.type == "cuda" and not torch.cuda.is_available():
+    if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"Expected a device that is here. Got {device!r}: there is no GPU.")
-    return found
+    return resolved
 
 
 @contextlib.contextmanager

@@ -1,13 +1,15 @@
 """What a training leaves behind: one entry per epoch, and the eigenvalues now and then."""
 
-import dataclasses
 from dataclasses import dataclass, field, replace
+from operator import add
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from torchsparcs.spectral.network import SpectralModule
 
+MEASURED = ("train_loss", "validation_loss", "validation_score")  # a number for each member
 MOST_STOPS = 40  # snapshots that a search keeps and a page shows
 
 
@@ -52,29 +54,39 @@ class History:
 
     def member(self, index: int) -> "History":
         """The history of one member of a population."""
-        return replace(
-            self,
-            train_loss=[losses[index] for losses in self.train_loss],
-            validation_loss=[losses[index] for losses in self.validation_loss],
-            validation_score=[scores[index] for scores in self.validation_score],
-            recruited=[counts[index] if counts else [] for counts in self.recruited],
-            snapshots=[
-                (epoch, {name: values[index] for name, values in snapshot.items()})
-                for epoch, snapshot in self.snapshots
-            ],
-        )
+        lists: dict[str, Any] = {
+            name: [each[index] for each in getattr(self, name)] for name in MEASURED
+        }
+        recruited = [counts[index] if counts else [] for counts in self.recruited]
+        snapshots = [
+            (epoch, {name: values[index] for name, values in snapshot.items()})
+            for epoch, snapshot in self.snapshots
+        ]
+        return replace(self, recruited=recruited, snapshots=snapshots, **lists)
+
+    def joined(self, other: "History") -> "History":
+        """The history of all members from those of two parts of a population."""
+        lists: dict[str, Any] = {
+            name: [*map(add, getattr(self, name), getattr(other, name))]
+            for name in (*MEASURED, "recruited", "seconds")
+        }
+        snapshots = [
+            (epoch, {name: torch.cat([value, others[name]]) for name, value in mine.items()})
+            for (epoch, mine), (_, others) in zip(self.snapshots, other.snapshots, strict=True)
+        ]
+        return replace(self, snapshots=snapshots, **lists)
 
     def thinned(self) -> "History":
-        """With at most ``MOST_STOPS`` snapshots of the eigenvalues, evenly spread."""
+        """The same history with at most ``MOST_STOPS`` snapshots, evenly spread."""
         places = spread(len(self.snapshots), MOST_STOPS)
         return replace(self, snapshots=[self.snapshots[place] for place in places])
 
     def state_dict(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return dict(vars(self))
 
 
 def spread(count: int, most: int) -> list[int]:
-    """At most that many of 0..count-1, the first and the last among them."""
+    """Places, at most ``most`` of 0..count-1, the first and the last among them."""
     if count <= most:
         return list(range(count))
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})

@@ -4,16 +4,17 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.history import History
 
 
 @contextlib.contextmanager
 def training_progress(
-    epochs: int, done: int, enabled: bool, *, counts_recruits: bool = True
+    config: TrainConfig, done: int, enabled: bool
 ) -> Iterator[Callable[[History], None]]:
-    """TrainingLoop done, time left, loss, validation score, neurons recruited per layer.
+    """A bar with epochs done, time left, loss, validation score, neurons recruited per layer.
 
-    ``counts_recruits``: without exact zeros every neuron counts as recruited, which says nothing.
+    Without exact zeros every neuron counts as recruited, which says nothing.
     """
     if not enabled:
         yield lambda history: None
@@ -28,13 +29,13 @@ def training_progress(
         progress.TextColumn("{task.fields[status]}"),
     )
     with progress.Progress(*columns) as bar:
-        task = bar.add_task("", total=epochs, completed=done, status="")
+        task = bar.add_task("", total=config.epochs, completed=done, status="")
 
         def show(history: History) -> None:
             status = f"loss {_range(history.train_loss[-1], '.3g')}"
             if history.validation_score:
                 status += f"  score {_range(history.validation_score[-1], '.3f')}"
-            if history.recruited[-1] and counts_recruits:
+            if history.recruited[-1] and config.proximal:
                 layers = (
                     zip(*history.recruited[-1], strict=True)
                     if isinstance(history.train_loss[-1], list)

@@ -25,7 +25,7 @@ class Ranks:
 
     @classmethod
     def current(cls) -> "Ranks":
-        """Of the process group, where one has been started."""
+        """This process in the process group, where one has been started."""
         if dist.is_available() and dist.is_initialized():
             return cls(dist.get_rank(), dist.get_world_size())
         return cls()
@@ -52,7 +52,7 @@ class Ranks:
             for tensor, total in zip(mine, flat.split([t.numel() for t in mine]), strict=True):
                 tensor.copy_(total.view_as(tensor))
 
-    def start_alike_(self, tensors: Iterable[Tensor]) -> None:
+    def broadcast_(self, tensors: Iterable[Tensor]) -> None:
         """Each of ``tensors`` becomes what it is in the first process."""
         if self.world > 1:
             for tensor in tensors:

@@ -1,6 +1,7 @@
 """One step of training: the loss, the optimizer's step and the proximal one."""
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +12,6 @@ from torchsparcs.spectral.groups import other_groups, parameter_groups
 from torchsparcs.spectral.network import SpectralModule
 from torchsparcs.spectral.penalties import eigenvalue_penalty, shrink_eigenvalues_
 from torchsparcs.spectral.population import members_of
-from torchsparcs.training.capture import CapturedStep
 from torchsparcs.training.config import AMP_DTYPES, SCHEDULES, TrainConfig
 from torchsparcs.training.ranks import Ranks
 from torchsparcs.training.tasks import resolve_task
@@ -24,8 +24,8 @@ class TrainingStep:
     """The optimizer of a module and what belongs to it, driven by a :class:`TrainConfig`.
 
     ``own_targets``: the targets of a population have a leading axis of members. ``ranks``: the
-    processes that each have a part of every batch and take the same step. ``alike``: members get
-    the same bits among any others, for a price.
+    processes that each have a part of every batch and take the same step. ``is_part``: the members
+    of a population get the same bits among any others, for a price.
     """
 
     def __init__(
@@ -33,18 +33,18 @@ class TrainingStep:
         module: nn.Module,
         config: TrainConfig,
         own_targets: bool,
-        ranks: Ranks | None = None,
+        ranks: Ranks,
         *,
-        alike: bool = False,
+        is_part: bool = False,
     ):
         self.module, self.config, self.own_targets = module, config, own_targets
-        self.ranks, self.alike = ranks if ranks is not None else Ranks(), alike
+        self.ranks, self.is_part = ranks, is_part
         self.device = next(module.parameters()).device
         self.spectral = [p for p in module.modules() if isinstance(p, SpectralModule)]
         self.members = members_of(module)
         if config.capture and self.device.type != "cuda":
             raise ValueError("Expected a module on a GPU to capture its step. Got one on the CPU.")
-        if config.capture and self.ranks.world > 1:
+        if config.capture and ranks.world > 1:
             raise ValueError(
                 "Expected capture=False where several processes share a training. Got True."
             )
@@ -52,7 +52,7 @@ class TrainingStep:
         self.task = resolve_task(config.task)
         self.forward = torch.compile(module) if config.compile else module
         fused = all(map(_is_fusible, module.parameters()))
-        apart = alike and fused and self.device.type == "cpu"
+        apart = is_part and fused and self.device.type == "cpu"
         self.optimizer = torch.optim.AdamW(
             _with_tails_apart(self._groups()) if apart else self._groups(),
             weight_decay=config.weight_decay,
@@ -67,71 +67,15 @@ class TrainingStep:
         scaled = self.spectral if config.member_lr_scales else []
         self.scaled = [p for part in scaled for p in part.parameters()]
         self.warmth = torch.ones((), device=self.device, dtype=torch.float64)  # of the penalty
-        self.pace: float | None = None  # that the learning rates have now
-        self.noise = torch.Generator().manual_seed(config.seed + self.ranks.rank)
-        self.replay: CapturedStep | None = None
-        self.eager_steps = 0
+        self.lr_factor: float | None = None  # that the learning rates have now
+        self.noise = torch.Generator().manual_seed(config.seed + ranks.rank)
         self._place_learning_rates()
 
-    def step(self, batch: tuple[Tensor, ...], progress: float) -> Tensor:
-        """Train on one batch at ``progress``, 0 to 1, of the whole; returns the loss, detached.
-
-        A batch is inputs, targets and, where rows count differently, their weights. On a CPU a
-        step whose loss is not finite is not taken.
-        """
-        self._set_pace(progress)
-        if self.config.capture and self.replay is None and self.eager_steps >= CAPTURE_AFTER:
-            self.replay = CapturedStep(self._descend, *batch)
-        if self.replay is not None and self.replay.fits(*batch):
-            return self.replay(*batch)
-        self.eager_steps += 1
-        return self._descend(*batch)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.scaler.load_state_dict(state["scaler"])
-        self.pace = None
-        self._place_learning_rates()
-
-    def _groups(self) -> list[dict[str, Any]]:
-        """Of the optimizer; those that are treated alike are one, and take one kernel."""
-        if not self.spectral:
-            groups = other_groups(self.module, self.config.lr)
-        else:
-            groups = parameter_groups(
-                self.module,
-                self.config.lr,
-                eigenvalue_lr_scale=self.config.eigenvalue_lr_scale,
-                transfer_weight_decay=self.config.transfer_weight_decay,
-            )
-        alike: dict[tuple[float, float], list[Tensor]] = {}
-        for group in groups:
-            treatment = group["lr"], group.get("weight_decay", self.config.weight_decay)
-            alike.setdefault(treatment, []).extend(group["params"])
-        return [{"params": p, "lr": lr, "weight_decay": d} for (lr, d), p in alike.items()]
-
-    def _per_member(self, value: float | tuple[float, ...]) -> Tensor:
-        """A scalar, or (members,)."""
-        if isinstance(value, tuple) and len(value) != self.members:
-            raise ValueError(
-                f"Expected one number, or one for each of {self.members or 'no'} members. "
-                f"Got {len(value)}."
-            )
-        return torch.tensor(value, device=self.device, dtype=torch.float64)
-
-    def _place_learning_rates(self) -> None:
-        """A captured step reads its learning rates from the device."""
-        if self.config.capture:
-            for group in self.optimizer.param_groups:
-                group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32).to(self.device)
-
-    def _set_pace(self, progress: float) -> None:
+    def set_progress(self, progress: float) -> None:
+        """Learning rates and penalty as they are at ``progress``, 0 to 1, of the training."""
         factor = SCHEDULES[self.config.schedule](progress)
-        if factor != self.pace:
-            self.pace = factor
+        if factor != self.lr_factor:
+            self.lr_factor = factor
             for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
                 if isinstance(group["lr"], Tensor):
                     group["lr"].fill_(lr * factor)
@@ -140,7 +84,11 @@ class TrainingStep:
         if self.config.penalty_warmup > 0:
             self.warmth.fill_(min(1.0, progress / self.config.penalty_warmup))
 
-    def _descend(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Train on one batch, its rows with ``weights`` if they have any; the loss, detached.
+
+        On a CPU a step whose loss is not finite is not taken.
+        """
         config = self.config
         self.optimizer.zero_grad(set_to_none=True)
         if config.input_dropout:
@@ -172,8 +120,49 @@ class TrainingStep:
             )
         return loss
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+        self.lr_factor = None
+        self._place_learning_rates()
+
+    def _groups(self) -> list[dict[str, Any]]:
+        """Parameter groups; those that are treated alike are one, and take one kernel."""
+        if not self.spectral:
+            groups = other_groups(self.module, self.config.lr)
+        else:
+            groups = parameter_groups(
+                self.module,
+                self.config.lr,
+                eigenvalue_lr_scale=self.config.eigenvalue_lr_scale,
+                transfer_weight_decay=self.config.transfer_weight_decay,
+            )
+        alike: dict[tuple[float, float], list[Tensor]] = {}
+        for group in groups:
+            treatment = group["lr"], group.get("weight_decay", self.config.weight_decay)
+            alike.setdefault(treatment, []).extend(group["params"])
+        return [{"params": p, "lr": lr, "weight_decay": d} for (lr, d), p in alike.items()]
+
+    def _per_member(self, value: float | tuple[float, ...]) -> Tensor:
+        """A scalar, or (members,)."""
+        if isinstance(value, tuple) and len(value) != self.members:
+            raise ValueError(
+                f"Expected one number, or one for each of {self.members or 'no'} members. "
+                f"Got {len(value)}."
+            )
+        return torch.tensor(value, device=self.device, dtype=torch.float64)
+
+    def _place_learning_rates(self) -> None:
+        """A captured step reads its learning rates from the device."""
+        if self.config.capture:
+            for group in self.optimizer.param_groups:
+                group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32).to(self.device)
+
     def _is_lost(self, loss: Tensor) -> bool:
-        return self.device.type == "cpu" and not self.alike and not torch.isfinite(loss).any()
+        return self.device.type == "cpu" and not self.is_part and not torch.isfinite(loss).any()
 
     def _over_all_rows_(self, loss: Tensor, rows: int) -> Tensor:
         """The loss over the rows of all processes, and the gradients in place.
@@ -216,6 +205,32 @@ class TrainingStep:
         return torch.autocast(self.device.type, dtype=AMP_DTYPES[self.config.amp])
 
 
+class CapturedStep:
+    """``step(*batch) -> loss``, recorded as a CUDA graph after a few calls and replayed from then.
+
+    What changes between steps (learning rates) must live in tensors. Batches of another shape than
+    the recorded one are taken as they come.
+    """
+
+    def __init__(self, step: Callable[..., Tensor]):
+        self.step, self.eager_steps = step, 0
+        self.batch: list[Tensor] = []
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self, *batch: Tensor) -> Tensor:
+        if self.graph is None and self.eager_steps >= CAPTURE_AFTER:
+            self.batch, self.graph = [part.clone() for part in batch], torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+                self.loss = self.step(*self.batch)
+        if self.graph is None or [p.shape for p in batch] != [p.shape for p in self.batch]:
+            self.eager_steps += 1
+            return self.step(*batch)
+        for recorded, given in zip(self.batch, batch, strict=True):
+            recorded.copy_(given)
+        self.graph.replay()
+        return self.loss.clone()
+
+
 def _is_fusible(parameter: Tensor) -> bool:
     """Whether the optimizer's fused kernel may step it: on a CPU it ignores strides."""
     if parameter.is_cuda and parameter.dim() == 4:
@@ -226,7 +241,7 @@ def _is_fusible(parameter: Tensor) -> bool:
 
 
 def _with_tails_apart(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those parameters stepped without fusion whose members do not fill the kernel's vectors.
+    """Groups without fusion for parameters whose members do not fill the kernel's vectors.
 
     At the end of a parameter the fused kernel rounds otherwise; where that is depends on how many
     members there are.

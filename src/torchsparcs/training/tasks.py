@@ -217,7 +217,7 @@ def _try_loss(loss: LossFunction, output: Tensor, target: Tensor) -> None:
 
 
 class Evaluation(NamedTuple):
-    """Of one network; of a population each is a list with a number for every member."""
+    """Loss and score of a network; of a population, lists with a number for every member."""
 
     loss: Any
     score: Any

@@ -1,22 +1,40 @@
 """Training any module, spectral networks inside it or not: one call, resumable bit for bit."""
 
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from torchsparcs.files.checkpoints import interruption, load_checkpoint
-from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.data import Data, is_pair
-from torchsparcs.training.generators import own_numbers
+from torchsparcs.training.data import Data, data_of_members, is_pair
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import TrainingLoop
-from torchsparcs.training.parts import part_by_part
-from torchsparcs.training.progress import training_progress
 from torchsparcs.training.ranks import Ranks
-from torchsparcs.training.tasks import restored_mode
+
+
+class Training(NamedTuple):
+    """What is trained, on what and how."""
+
+    module: Any
+    data: Data
+    config: TrainConfig
+    validation: Data | None = None
+    weights: Tensor | None = None
+
+    def part(self, members: slice) -> "Training":
+        """The training of a copy of some of the members of a population."""
+        population, _, config, validation, weights = self
+        count = population.members
+        return Training(
+            population.part(members),
+            data_of_members(self.data, count, members),
+            config.of_members(members),
+            None if validation is None else data_of_members(validation, count, members),
+            weights if weights is None or weights.dim() == 1 else weights[members],
+        )
 
 
 def train(
@@ -30,6 +48,7 @@ def train(
     resume: bool | Literal["auto"] = False,
     on_epoch: Callable[[History], Any] | None = None,
     progress: bool = True,
+    _is_part: bool = False,
 ) -> History:
     """Train ``module`` in place, on the device where it is, and say how it went.
 
@@ -74,64 +93,51 @@ def train(
     if not isinstance(config, TrainConfig):
         raise ValueError(f"Expected a TrainConfig. Got {type(config).__name__}.")
     path = None if checkpoint is None else Path(checkpoint)
-    ranks = Ranks.current()
-    found = path is not None and ranks.first(path.exists)
-    if resume is True and not found:
+    # a part of a population that is shared out is trained by this process alone
+    ranks = Ranks() if _is_part else Ranks.current()
+    is_begun = path is not None and ranks.first(path.exists)
+    if resume is True and not is_begun:
         where = "no checkpoint was named" if path is None else f"there is none at {path}"
         raise ValueError(f"Expected a checkpoint to resume from. Got nothing: {where}.")
-    if found and not resume:
+    if is_begun and not resume:
         raise ValueError(
             f"Expected no checkpoint at {path}. Got one: pass resume=True to go on from it, or "
             "remove it to start anew."
         )
-    plain = path is None and on_epoch is None and ranks.world == 1
-    if isinstance(module, Population) and is_pair(data) and plain:
+    population: Any = module  # where it is one
+    whole = Training(module, data, config, validation, weights)
+    is_plain = _is_part or (path is None and on_epoch is None and ranks.world == 1)
+    is_divisible = is_plain and hasattr(module, "replace_part") and is_pair(data)
+    start = {k: v.detach().cpu().clone() for k, v in module.state_dict().items() if is_divisible}
+    # Members are independent and see the same batches in every part: where memory is short, one
+    # half after the other ends as both would have ended together.
+    todo: list[slice | None] = [None]  # parts of a population, None for all of it
+    histories = []
+    while todo:
+        members = todo.pop(0)
+        part, file = (whole, path) if members is None else (whole.part(members), None)
+        try:
+            histories.append(
+                TrainingLoop(*part, checkpoint=file, ranks=ranks, is_part=_is_part).run(
+                    resume=is_begun and file is not None, on_epoch=on_epoch, progress=progress
+                )
+            )
+            if members is not None:
+                population.replace_part(members, part.module)
+            continue
+        except RuntimeError as error:
+            if not is_divisible or part.module.members == 1 or not is_out_of_memory(error):
+                raise
+        if members is None:
+            module.load_state_dict(start)
+        if next(module.parameters()).is_cuda:
+            torch.cuda.empty_cache()
+        first, end = (0, population.members) if members is None else (members.start, members.stop)
+        middle = (first + end) // 2
+        todo[:0] = [slice(first, middle), slice(middle, end)]
+    return reduce(History.joined, histories)
 
-        def once(*part: Any) -> History:
-            return _trained(TrainingLoop(*part), None, None, progress)
 
-        return part_by_part(once, module, data, config, validation, weights)
-    epochs = TrainingLoop(module, data, config, validation, weights, path, ranks)
-    return _trained(epochs, path if found else None, on_epoch, progress)
-
-
-def train_alone(
-    module: nn.Module,
-    data: Data,
-    config: TrainConfig,
-    weights: Tensor | None = None,
-    *,
-    checkpoint: Path | None = None,
-    progress: bool = False,
-) -> History:
-    """:func:`train` in this process, whatever others do, from ``checkpoint`` where there is one.
-
-    The members of a population end with the same bits among any others; that takes a little longer.
-    """
-    epochs = TrainingLoop(module, data, config, None, weights, checkpoint, alike=True)
-    found = checkpoint is not None and checkpoint.exists()
-    return _trained(epochs, checkpoint if found else None, None, progress)
-
-
-def _trained(
-    epochs: TrainingLoop,
-    resume_from: Path | None,
-    on_epoch: Callable[[History], Any] | None,
-    progress: bool,
-) -> History:
-    """``epochs`` to their end, the random numbers and the mode of the caller left alone."""
-    config, ranks = epochs.config, epochs.ranks
-    numbers = own_numbers(config.seed + ranks.rank, epochs.device, epochs.is_silent)
-    with numbers, restored_mode(epochs.module), interruption() as interrupted:
-        if resume_from is not None:
-            epochs.restore(ranks.first(lambda: load_checkpoint(resume_from)))
-        shown, exact = progress and ranks.is_first, config.proximal
-        with training_progress(config.epochs, epochs.epoch, shown, counts_recruits=exact) as show:
-
-            def tell(history: History) -> None:
-                show(history)
-                if on_epoch is not None:
-                    on_epoch(history)
-
-            epochs.to_the_end(interrupted, tell)
-    return epochs.history
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether a GPU, or a CPU, for which torch has no error of its own, is out of memory."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,7 +1,8 @@
-"""Nested plain values and tensors as bytes: safetensors and a digest. Data, never code."""
+"""Checkpoints: nested plain values and tensors as safetensors and a digest. Data, never code."""
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +11,9 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
+from torchsparcs.files.atomic import write_atomically
+
+VERSION = 2  # 1 was a pickle
 KEY = "torchsparcs"
 PLAIN = (str, int, float, bool, type(None))
 DIGEST = 32  # bytes of a SHA-256
@@ -17,8 +21,28 @@ LONG = 16  # a list of so many numbers becomes a tensor
 NUMBERS = {float: torch.float64, int: torch.int64}
 
 
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    write_atomically(path, packed({"version": VERSION, **state}))
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """The state that was saved; anything but a whole checkpoint is a ValueError."""
+    try:
+        state = unpacked(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(
+            f"Expected a torchsparcs checkpoint. {path} cannot be read: {error}"
+        ) from error
+    version = state.get("version") if isinstance(state, dict) else None
+    if version != VERSION:
+        raise ValueError(
+            f"Expected a torchsparcs checkpoint of version {VERSION}. Got {version!r} in {path}."
+        )
+    return state
+
+
 def packed(state: Any) -> bytes:
-    """``state``: dicts, lists and tuples of tensors, numbers, texts and None.
+    """Bytes that hold ``state``: dicts, lists and tuples of tensors, numbers, texts and None.
 
     >>> unpacked(packed({"step": 3, "history": [(0, torch.ones(2))]}))
     {'step': 3, 'history': [(0, tensor([1., 1.]))]}
@@ -44,7 +68,7 @@ def unpacked(content: bytes) -> Any:
 
 
 def _outline(value: Any, tensors: list[Tensor]) -> Any:
-    """``value`` as JSON: [kind, content], tensors by their place among ``tensors``."""
+    """``value`` as JSON, [kind, content], with tensors by their place among ``tensors``."""
     if isinstance(value, Tensor):
         tensors.append(value.detach().cpu().clone(memory_format=torch.contiguous_format))
         return ["tensor", len(tensors) - 1]
@@ -53,12 +77,7 @@ def _outline(value: Any, tensors: list[Tensor]) -> Any:
         return ["dict", pairs]
     if type(value) in (list, tuple):
         kinds = {type(item) for item in value}
-        if (
-            len(value) > LONG
-            and len(kinds) == 1
-            and isinstance(value, list)
-            and kinds <= {*NUMBERS}
-        ):
+        if type(value) is list and len(value) > LONG and len(kinds) == 1 and kinds <= {*NUMBERS}:
             tensors.append(torch.tensor(value, dtype=NUMBERS[kinds.pop()]))
             return ["numbers", len(tensors) - 1]
         return [type(value).__name__, [_outline(item, tensors) for item in value]]

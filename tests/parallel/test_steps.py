@@ -17,9 +17,8 @@ from torchsparcs import SearchConfig, load_result, search
 from torchsparcs.command import jobs
 from torchsparcs.command.console import open_console
 from torchsparcs.command.jobs import PARTS, Job
-from torchsparcs.files.checkpoints import load_checkpoint
-from torchsparcs.files.packing import packed, unpacked
-from torchsparcs.parallel.journal import Journal, alone_in, opened
+from torchsparcs.files.checkpoint import load_checkpoint
+from torchsparcs.parallel.steps import Steps, lock_steps, open_steps
 from torchsparcs.tables.datasets import load_dataset
 
 KILLS = 20
@@ -32,44 +31,7 @@ def wine():
     return table.X, table.y
 
 
-class TestPacking:
-    def test_a_round_trip(self):
-        state = {
-            "tensors": [torch.arange(3), torch.tensor(2.5), torch.zeros(0, 3), torch.ones(1) > 0],
-            "numbers": [float(n) / 3 for n in range(40)],
-            "whole": list(range(40)),
-            "mixed": (None, True, 1, 0.1, "text", float("inf"), -0.0),
-            3: {"nested": ((), [], {})},
-        }
-        found = unpacked(packed(state))
-        pairs = zip(found.pop("tensors"), state.pop("tensors"), strict=True)
-        assert all(torch.equal(a, b) for a, b in pairs)
-        assert found == state
-        assert str(found) == str(state)  # types and the sign of zero too
-
-    def test_views_of_one_memory_are_packed_apart(self):
-        whole = torch.arange(6.0).view(2, 3)
-        found = unpacked(packed({"whole": whole, "turned": whole.T, "row": whole[1]}))
-        assert torch.equal(found["turned"], whole.T)
-        assert torch.equal(found["row"], whole[1])
-
-    def test_what_is_no_data_is_refused(self):
-        with pytest.raises(TypeError, match=r"values and tensors.*Got object"):
-            packed([object()])
-
-    def test_a_changed_number_is_noticed(self):
-        content = bytearray(packed({"weights": torch.ones(100)}))
-        content[-100] ^= 1
-        with pytest.raises(ValueError, match="cut short or was changed"):
-            unpacked(bytes(content))
-
-    @pytest.mark.parametrize("content", [b"", b"\0" * 20, packed([1])[:-3], b"\xff" * 40])
-    def test_anything_else_is_refused(self, content):
-        with pytest.raises(ValueError, match="a state that was packed"):
-            unpacked(content)
-
-
-class TestJournal:
+class TestSteps:
     def test_a_step_is_not_done_twice(self, tmp_path):
         done = []
 
@@ -78,34 +40,37 @@ class TestJournal:
             return {"found": torch.ones(2)}
 
         for _ in range(2):
-            assert torch.equal(Journal(tmp_path).step("a step", compute)["found"], torch.ones(2))
+            assert torch.equal(Steps(tmp_path).step("a step", compute)["found"], torch.ones(2))
         assert done == [1]
-        Journal().step("a step", compute)  # without a folder nothing is kept
+        Steps().step("a step", compute)  # without a folder nothing is kept
         assert done == [1, 1]
 
     def test_the_time_before_counts(self, tmp_path):
-        journal = Journal(tmp_path)
-        journal._started -= 100
-        journal.keep("a step", 1)
-        again = Journal(tmp_path)
+        steps = Steps(tmp_path)
+        steps._started -= 100
+        steps.keep("a step", 1)
+        again = Steps(tmp_path)
         assert again.recall("a step") == 1
         assert again.seconds >= 100
 
     def test_only_the_same_work_is_gone_on_with(self, tmp_path):
-        with opened(tmp_path, {"seed": 0}, False) as journal:
-            journal.keep("a step", 1)
+        with open_steps(tmp_path, {"seed": 0}, False) as steps:
+            steps.keep("a step", 1)
         for resume in (True, "auto"):
-            with opened(tmp_path, {"seed": 0}, resume) as journal:
-                assert journal.recall("a step") == 1
-        with pytest.raises(ValueError, match="Got other seed"), opened(tmp_path, {"seed": 1}, True):
+            with open_steps(tmp_path, {"seed": 0}, resume) as steps:
+                assert steps.recall("a step") == 1
+        with (
+            pytest.raises(ValueError, match="Got other seed"),
+            open_steps(tmp_path, {"seed": 1}, True),
+        ):
             pass
-        with pytest.raises(ValueError, match="without unfinished"), opened(tmp_path, {}, False):
+        with pytest.raises(ValueError, match="without unfinished"), open_steps(tmp_path, {}, False):
             pass
 
     def test_nothing_to_go_on_with(self, tmp_path):
-        with pytest.raises(ValueError, match="There is none in"), opened(tmp_path, {}, True):
+        with pytest.raises(ValueError, match="There is none in"), open_steps(tmp_path, {}, True):
             pass
-        with pytest.raises(ValueError, match="Got none"), opened(None, {}, True):
+        with pytest.raises(ValueError, match="Got none"), open_steps(None, {}, True):
             pass
 
     def test_a_second_process_is_refused_and_a_killed_one_leaves_the_place(self, tmp_path):
@@ -113,18 +78,18 @@ class TestJournal:
         inside = fork.Event()
 
         def stay():
-            with alone_in(tmp_path):
+            with lock_steps(tmp_path):
                 inside.set()
                 time.sleep(60)
 
         other = fork.Process(target=stay)
         other.start()
         assert inside.wait(30)
-        with pytest.raises(ValueError, match="Another process works in"), alone_in(tmp_path):
+        with pytest.raises(ValueError, match="Another process works in"), lock_steps(tmp_path):
             pass
         other.kill()
         other.join()
-        with alone_in(tmp_path):
+        with lock_steps(tmp_path):
             pass
 
 
@@ -134,19 +99,19 @@ def whole():
 
 
 class TestSearch:
-    def test_with_a_journal_it_is_the_same(self, whole, tmp_path):
+    def test_with_a_steps_it_is_the_same(self, whole, tmp_path):
         assert_same(whole, search(*wine(), config=QUICK, progress=False, checkpoint=tmp_path))
 
     def test_interrupted_anywhere_it_goes_on(self, whole, tmp_path, monkeypatch):
         """Ctrl-C after every single step that was kept."""
-        keep, kept = Journal.keep, []
+        keep, kept = Steps.keep, []
 
-        def keep_and_stop(journal, name, found):
-            keep(journal, name, found)
+        def keep_and_stop(steps, name, found):
+            keep(steps, name, found)
             kept.append(name)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Journal, "keep", keep_and_stop)
+        monkeypatch.setattr(Steps, "keep", keep_and_stop)
         options = {"config": QUICK, "progress": False, "checkpoint": tmp_path, "resume": "auto"}
         for _ in range(100):
             try:
