@@ -1,8 +1,6 @@
 """Preprocessing: tables of any kind to tensors and back, through JSON, with words for bad ones."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -311,13 +309,3 @@ def test_foreign_json_is_a_value_error_or_just_as_good(place, value):
 def test_the_error_says_what_is_wrong_with_json(part, key, value, words):
     with pytest.raises(ValueError, match=f"Expected Preprocessing as to_json wrote it.*{words}"):
         Preprocessing.from_json(GOOD | {part: GOOD[part] | {key: value}})
-
-
-def test_pandas_is_loaded_by_those_who_have_it_only():
-    script = (
-        "import sys, numpy as np, torchsparcs.tables.preprocessing as p; X = np.eye(3);"
-        "p.Inputs.fit(X).transform(X); p.Target.fit(X[0]).transform(X[0]);"
-        "print({'pandas', 'sklearn'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.strip() == "set()", done.stderr

@@ -46,8 +46,7 @@ from torchsparcs.files.checkpoints import write_atomically
 from torchsparcs.parallel.engines import ENGINES, engine_of
 from torchsparcs.searching.result import load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
-from torchsparcs.tables.predictions import WRITERS, predictions
-from torchsparcs.tables.readers import read_table
+from torchsparcs.tables.readers import WRITERS, read_table
 from torchsparcs.tables.target import CHOICES
 from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.ranks import is_first_here, started
@@ -259,7 +258,7 @@ def predict(
     table = load_dataset(data).X if data in BUILT_IN else read_table(data)
     table.columns = [str(column) for column in table.columns]
     raw = result.outputs(table, rule_of(result, pick))
-    content = WRITERS[ending](predictions(table, result.preprocessing.target, raw))
+    content = WRITERS[ending](result.preprocessing.target.predictions(raw))
     if output is None:
         typer.echo(content, nl=False)
         return

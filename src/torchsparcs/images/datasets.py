@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.files.arrays import array_members, read_arrays
-from torchsparcs.images.cifar import ARCHIVES, Cifar, read_cifar
+from torchsparcs.files.arrays import read_arrays
+from torchsparcs.images.cifar import ARCHIVES, MD5, read_cifar
 from torchsparcs.training.data import Pair
 
 CHANNELS = (1, 3, 4)  # what is taken for an axis of channels
@@ -22,7 +22,6 @@ KEYS = {  # the arrays of an NPZ file, and what else they may be called
     "classes": ("classes", "class_names", "label_names"),
 }
 MOST_CLASSES = 2**16  # that are numbered where they have no names
-TORCHVISION = {"cifar10": "CIFAR10", "cifar100": "CIFAR100"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,7 +128,7 @@ def load_images(source: str | Path, *, folder: str | Path = "data") -> Images:
     if not path.exists():
         raise FileNotFoundError(f"Expected images. There is nothing at {path}.")
     if path.is_dir() or path.name.lower().endswith((".tar.gz", ".tgz")):
-        return _of_cifar(read_cifar(path))
+        return Images(*read_cifar(path))
     if path.suffix.lower() == ".npz":
         return _read_npz(path)
     raise ValueError(f"Expected a folder, or a file that ends in .npz or .tar.gz. Got {path}.")
@@ -140,7 +139,7 @@ def _by_name(name: str, folder: Path) -> Images:
     if archive is not None:
         for path in (folder / archive.file, folder / archive.folder):
             if path.exists():
-                return _of_cifar(read_cifar(path))
+                return Images(*read_cifar(path))
     if npz.exists():
         return _read_npz(npz)
     if archive is None:
@@ -154,19 +153,14 @@ def _by_name(name: str, folder: Path) -> Images:
         raise FileNotFoundError(
             f"Expected {archive.title} in the folder {str(folder)!r}, as {archive.file}, "
             f"{archive.folder} or {npz.name}. There is none. Download {archive.url} "
-            f"(md5 {archive.md5}) and put it there; it need not be unpacked. An NPZ file has the "
-            "arrays train_x, train_y, test_x, test_y, the images as (N, H, W, C) of uint8."
+            f"(md5 {MD5[archive.file]}) and put it there; it need not be unpacked. An NPZ file has "
+            "the arrays train_x, train_y, test_x, test_y, the images as (N, H, W, C) of uint8."
         ) from error
 
 
-def _of_cifar(cifar: Cifar) -> Images:
-    name, *arrays, classes = cifar
-    train_x, train_y, test_x, test_y = (torch.from_numpy(array) for array in arrays)
-    return Images(name, train_x, train_y, test_x, test_y, classes)
-
-
 def _of_torchvision(name: str, folder: Path) -> Images:
-    kind = getattr(importlib.import_module("torchvision.datasets"), TORCHVISION[name])
+    datasets = importlib.import_module("torchvision.datasets")
+    kind = getattr(datasets, ARCHIVES[name].title.replace("-", ""))  # CIFAR10, CIFAR100
     train, test = (kind(root=str(folder), train=part, download=True) for part in (True, False))
     return Images(
         name,
@@ -177,20 +171,14 @@ def _of_torchvision(name: str, folder: Path) -> Images:
 
 
 def _read_npz(path: Path) -> Images:
-    held = array_members(path)
-    keys = {
-        part: next(key for key in keys if key in held)
-        for part, keys in KEYS.items()
-        if {*keys} & {*held}
-    }
-    missing = [part for part in KEYS if part not in keys and part != "classes"]
-    if missing:
+    known = {key: part for part, keys in KEYS.items() for key in keys}
+    held = read_arrays(path, known)
+    arrays = {known[key]: held[key] for key in reversed(known) if key in held}
+    if missing := [part for part in KEYS if part not in arrays and part != "classes"]:
         raise ValueError(
             f"Expected the arrays train_x, train_y, test_x and test_y. {path} has "
-            f"{', '.join(held) or 'none'}."
+            f"{', '.join(held) or 'none of them'}, and no {', '.join(missing)}."
         )
-    read = read_arrays(path, {*keys.values()})
-    arrays = {part: read[key] for part, key in keys.items()}
     train_y, test_y = (_labels(arrays[part], part, path) for part in ("train_y", "test_y"))
     names = arrays.get("classes")
     if names is None:

@@ -26,7 +26,7 @@ from safetensors.torch import save as tensors_to_bytes
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.saving import MISFITS, load, save
 from torchsparcs.files.checkpoints import write_atomically
-from torchsparcs.files.limits import check_claim, read_json
+from torchsparcs.files.limits import check_memory, read_json
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.training.history import History
 
@@ -250,7 +250,7 @@ def _read_history(folder: Path) -> History:
     path = folder / "history.safetensors"
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path.name}")
-    check_claim(path, path.stat().st_size, copies=3)
+    check_memory(path, path.stat().st_size, copies=3)
     tensors = tensors_from_bytes(path.read_bytes())
     snapshots: list[tuple[int, dict[str, torch.Tensor]]] = [
         (_checked("an epoch", epoch), {}) for epoch in epochs

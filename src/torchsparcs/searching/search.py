@@ -25,7 +25,6 @@ from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import checked_widths
 from torchsparcs.spectral.population import Population
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
-from torchsparcs.tables.sample import gathered
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.devices import resolve_device, threads_for
@@ -245,8 +244,8 @@ def _prepared(
     if isinstance(X, RowStream):
         if y is not None or sample_weight is not None:
             raise ValueError("Expected neither y nor sample weights beside a stream. Got some.")
-        found = gathered(X, task, seed)
-        return found.preprocessing, found.X, found.y, None, found.rows
+        sample = X.sample(task, seed)
+        return sample.preprocessing, sample.X, sample.y, None, sample.rows
     X, y, weight = counted_rows(X, y, sample_weight)
     preprocessing = Preprocessing(Inputs.fit(X, weight), Target.fit(y, task, weight))
     return preprocessing, X, y, weight, len(X)

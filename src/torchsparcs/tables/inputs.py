@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from torchsparcs.files.records import Record
+from torchsparcs.messages import quoted
 from torchsparcs.tables.columns import (
     Table,
     check_finite,
@@ -20,7 +21,6 @@ from torchsparcs.tables.columns import (
     is_missing,
     number,
     numbers_in,
-    quoted,
     text_of,
 )
 from torchsparcs.tables.standardization import check_moments, moments, standardized, weights_of

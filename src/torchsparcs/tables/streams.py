@@ -1,7 +1,7 @@
 """Rows that need not fit into memory: chunk by chunk, and as batches in a new order every epoch."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,27 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchsparcs.tables.file_sources import ParquetSource, TextSource
-from torchsparcs.tables.preprocessing import Preprocessing
-from torchsparcs.tables.sources import (
-    ArraySource,
+from torchsparcs.tables.blocks import (
+    ArrayBlocks,
+    Blocks,
     Chunk,
-    ChunkSource,
-    Source,
-    Span,
+    ChunkBlocks,
+    FileBlocks,
     block_rows,
     sliced,
 )
+from torchsparcs.tables.preprocessing import Preprocessing
+from torchsparcs.tables.readers import FILES, ParquetFiles, Span, TextFile, check_filled
+from torchsparcs.tables.sample import StreamSample, sampled
+from torchsparcs.tables.statistics import MixedColumns
 
 POOL = 8  # blocks whose rows are shuffled together
-
-FILES: dict[str, Callable[..., Source]] = {
-    ".parquet": ParquetSource,
-    ".csv": TextSource,
-    ".tsv": TextSource,
-    ".csv.gz": TextSource,
-    ".tsv.gz": TextSource,
-}
 
 
 @dataclass(frozen=True)
@@ -55,7 +49,7 @@ class RowStream:
         [3]
     """
 
-    source: Source
+    source: Blocks
     span: Span = (0, None)
     text: frozenset[str] = field(default_factory=frozenset)
 
@@ -86,8 +80,8 @@ class RowStream:
         if chunk_rows is not None and (not isinstance(chunk_rows, int) or chunk_rows < 1):
             raise ValueError(f"Expected chunk_rows of at least 1. Got {chunk_rows!r}.")
         if isinstance(source, (str, Path)):
-            path = Path(source)
-            return cls(_file(path)(path, target, drop=drop, chunk_rows=chunk_rows))
+            file = _file(Path(source))
+            return cls(FileBlocks(file, target, drop=drop, chunk_rows=chunk_rows))
         if target is not None or drop:
             raise ValueError(
                 "Expected a table in a file where columns are named. Got "
@@ -98,9 +92,9 @@ class RowStream:
             and len(source) == 2
             and all(isinstance(part, (str, Path)) or hasattr(part, "shape") for part in source)
         ):
-            return cls(ArraySource.of_files(source[0], source[1], chunk_rows))
+            return cls(ArrayBlocks(source[0], source[1], chunk_rows))
         if callable(source) or (isinstance(source, Iterable) and not hasattr(source, "shape")):
-            return cls(ChunkSource(source))
+            return cls(ChunkBlocks(source))
         raise ValueError(
             "Expected a path, a pair (X, y), or chunks (X, y) to go through. "
             f"Got {type(source).__name__}."
@@ -155,6 +149,33 @@ class RowStream:
         start = self.span[0] + rank * rows // world
         return replace(self, span=(start, start + rows // world))
 
+    def sample(self, task: str = "auto", seed: int = 0) -> StreamSample:
+        """Draw a uniform sample of the rows, and learn the preprocessing from all of them.
+
+        It takes one pass; where a column turns out to be text that looked like numbers at first,
+        the pass starts again. The sample has at most 2²⁰ rows or 50 million cells, but never fewer
+        than 10,000 rows. Rows that are no more than that are all there, and what is learnt from
+        them is that of a table in memory to the last bit.
+
+        Args:
+            task: what is predicted, as for :func:`torchsparcs.search`.
+            seed: decides which rows are drawn, whatever the chunks in which they come.
+
+        >>> import numpy as np
+        >>> x = np.arange(12.0).reshape(6, 2)
+        >>> sample = RowStream.of((x, x.sum(axis=1)), chunk_rows=4).sample()
+        >>> sample.rows, sample.X.shape, sample.preprocessing.target.task
+        (6, (6, 2), 'regression')
+        """
+        stream = self
+        while True:
+            try:
+                return sampled(stream, stream.text, task, seed)
+            except MixedColumns as mixed:
+                if not self.source.is_repeatable:
+                    raise
+                stream = stream.as_text(mixed.names)
+
     def batches(
         self, preprocessing: Preprocessing, batch_size: int = 1024, seed: int = 0
     ) -> "StreamBatches":
@@ -166,20 +187,17 @@ def _or_the_end(row: int | None) -> float:
     return math.inf if row is None else row
 
 
-def _file(path: Path) -> Callable[..., Source]:
-    if not path.exists():
-        raise FileNotFoundError(f"Expected a data file. There is none at {path}.")
+def _file(path: Path) -> TextFile | ParquetFiles:
+    check_filled(path)
     if path.is_dir():
-        return ParquetSource
-    if path.stat().st_size == 0:
-        raise ValueError(f"Expected a table with a header. {path} is empty.")
-    found = next((FILES[end] for end in FILES if path.name.lower().endswith(end)), None)
-    if found is None:
+        return ParquetFiles(path)
+    opened = next((FILES[end] for end in FILES if path.name.lower().endswith(end)), None)
+    if opened is None:
         raise ValueError(
             f"Expected a file that ends in {', '.join(FILES)}, or a pair of .npy files. "
             f"Got {str(path)!r}."
         )
-    return found
+    return opened(path)
 
 
 class StreamBatches:

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
 from torchsparcs.files.records import Record
+from torchsparcs.messages import quoted
 from torchsparcs.tables.columns import (
     Table,
     array_of,
@@ -18,7 +20,6 @@ from torchsparcs.tables.columns import (
     is_missing,
     number,
     numbers_in,
-    quoted,
     text_of,
 )
 from torchsparcs.tables.standardization import check_moments, moments, standardized, weights_of
@@ -209,6 +210,19 @@ class Target(Record):
         if self.task == "binary":
             return torch.cat([-raw, raw], dim=1).sigmoid().numpy()
         return raw.softmax(dim=1).numpy()
+
+    def predictions(self, output: Tensor) -> pd.DataFrame:
+        """A table of what ``output`` (rows, outputs), raw, says: predictions and probabilities."""
+        predicted = self.predict(output)
+        if predicted.ndim == 2:
+            columns = {f"prediction_{name}": predicted[:, i] for i, name in enumerate(self.names)}
+        else:
+            columns = {"prediction": predicted}
+        if self.classes is not None:
+            shares = self.probabilities(output).T
+            names = [f"probability_{label}" for label in self.classes]
+            columns |= dict(zip(names, shares, strict=True))
+        return pd.DataFrame(columns)
 
     def _checked(self, output: Tensor) -> Tensor:
         if output.dim() != 2 or output.shape[1] != self.outputs:
