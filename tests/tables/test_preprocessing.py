@@ -79,7 +79,7 @@ def test_categories_are_compared_as_text_so_that_their_type_in_a_file_does_not_m
     expected = inputs.encode(column("2", "1", "2.5", "1"))
     assert inputs.encode(column(2.0, 1.0, 2.5, 1.0, dtype=float)).tolist() == expected.tolist()
     with pytest.raises(
-        ValueError, match=r"numbers in 'a', as in fit. Got text, for instance 'n/a'"
+        ValueError, match=r"numbers in 'a', as in fit. Got text in 'a', for instance 'n/a'"
     ):
         Inputs.fit(column(1, 2)).encode(column("3", "n/a"))
 

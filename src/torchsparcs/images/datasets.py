@@ -136,12 +136,10 @@ def load_images(source: str | Path, *, folder: str | Path = "data") -> Images:
 
 def _by_name(name: str, folder: Path) -> Images:
     npz, archive = folder / f"{name}.npz", ARCHIVES.get(name)
-    if archive is not None:
-        for path in (folder / archive.file, folder / archive.folder):
-            if path.exists():
-                return Images(*read_cifar(path))
-    if npz.exists():
-        return _read_npz(npz)
+    published = () if archive is None else (folder / archive.file, folder / archive.folder)
+    for path in (*published, npz):
+        if path.exists():
+            return load_images(path)
     if archive is None:
         raise ValueError(
             f"Expected a file, or a data set among {', '.join(ARCHIVES)}. Got {name!r}, and there "
@@ -162,12 +160,9 @@ def _of_torchvision(name: str, folder: Path) -> Images:
     datasets = importlib.import_module("torchvision.datasets")
     kind = getattr(datasets, ARCHIVES[name].title.replace("-", ""))  # CIFAR10, CIFAR100
     train, test = (kind(root=str(folder), train=part, download=True) for part in (True, False))
-    return Images(
-        name,
-        *(_pixels(train.data, "train_x", name), _labels(train.targets, "train_y", name)),
-        *(_pixels(test.data, "test_x", name), _labels(test.targets, "test_y", name)),
-        tuple(train.classes),
-    )
+    pixels = {"train_x": train.data, "test_x": test.data}
+    labels = {"train_y": train.targets, "test_y": test.targets}
+    return _of_arrays(name, {**pixels, **labels, "classes": np.array(train.classes)}, name)
 
 
 def _read_npz(path: Path) -> Images:
@@ -179,22 +174,19 @@ def _read_npz(path: Path) -> Images:
             f"Expected the arrays train_x, train_y, test_x and test_y. {path} has "
             f"{', '.join(held) or 'none of them'}, and no {', '.join(missing)}."
         )
-    train_y, test_y = (_labels(arrays[part], part, path) for part in ("train_y", "test_y"))
-    names = arrays.get("classes")
-    if names is None:
-        names = _numbered(train_y, path)
-    if names.ndim != 1:
+    return _of_arrays(path.stem, arrays, path)
+
+
+def _of_arrays(name: str, arrays: dict[str, Any], where: str | Path) -> Images:
+    """Images from the arrays of :data:`KEYS`; ``where`` they are, for errors."""
+    train_x, test_x = (_pixels(arrays[part], part, where) for part in ("train_x", "test_x"))
+    train_y, test_y = (_labels(arrays[part], part, where) for part in ("train_y", "test_y"))
+    classes = arrays["classes"] if "classes" in arrays else _numbered(train_y, where)
+    if classes.ndim != 1:
         raise ValueError(
-            f"Expected classes to be names, one for each. {path} has an array {names.shape}."
+            f"Expected classes to be names, one for each. {where} has an array {classes.shape}."
         )
-    return Images(
-        path.stem,
-        _pixels(arrays["train_x"], "train_x", path),
-        train_y,
-        _pixels(arrays["test_x"], "test_x", path),
-        test_y,
-        tuple(str(name) for name in names),
-    )
+    return Images(name, train_x, train_y, test_x, test_y, tuple(map(str, classes)))
 
 
 def _numbered(labels: Tensor, where: str | Path) -> np.ndarray:

@@ -1,7 +1,4 @@
-"""A person's table as columns of numbers or text, in whatever it came: array, tensor, DataFrame.
-
-pandas is never imported here: a DataFrame is recognised by what it has.
-"""
+"""Tables as columns of numbers or text, whether they come as array, tensor or DataFrame."""
 
 import datetime
 import math
@@ -16,6 +13,7 @@ import torch
 from torch import Tensor
 
 from torchsparcs.messages import quoted
+from torchsparcs.tables.standardization import weights_of
 
 NUMBERS = "buif"  # kinds of NumPy types: bool, unsigned, integer, floating
 DATES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
@@ -210,6 +208,31 @@ def number(value: Any) -> float | None:
     if not isinstance(value, str):
         return parsed
     return parsed if math.isfinite(parsed) and "_" not in value else None
+
+
+def as_numbers(values: np.ndarray, name: str, expected: str) -> np.ndarray:
+    """The column as float64; a ValueError that quotes a text where one is no number."""
+    numbers = numbers_in(values)
+    if numbers is None:
+        example = next(value for value in values.tolist() if number(value) is None)
+        raise ValueError(f"Expected {expected}. Got text in {name!r}, for instance {example!r}.")
+    return numbers
+
+
+def weighted_rows(table: Table, sample_weight: Any) -> tuple[Table, np.ndarray | None]:
+    """The rows of a weight above zero, at least two, and their weights (rows,)."""
+    weight = weights_of(sample_weight, table.rows)
+    if weight is not None and not weight.all():
+        table, weight = table.where(weight > 0), weight[weight > 0]
+    if table.rows < 2:
+        raise ValueError("Expected at least two rows. Got 1 sample.")
+    return table, weight
+
+
+def count_bad_columns(names: Sequence[str], numbers: np.ndarray) -> list[str]:
+    """Count what is not finite in ``numbers`` (rows, columns), as :func:`count_bad` does."""
+    doubtful = np.flatnonzero(~np.isfinite(numbers).all(axis=0)).tolist()
+    return [text for place in doubtful for text in count_bad(names[place], numbers[:, place])]
 
 
 def count_bad(name: str, values: np.ndarray) -> list[str]:

@@ -14,16 +14,17 @@ from torchsparcs.files.records import Record
 from torchsparcs.messages import quoted
 from torchsparcs.tables.columns import (
     Table,
+    as_numbers,
     check_finite,
     check_names,
     check_repetition,
     count_bad,
+    count_bad_columns,
     is_missing,
-    number,
-    numbers_in,
     text_of,
+    weighted_rows,
 )
-from torchsparcs.tables.standardization import check_moments, moments, standardized, weights_of
+from torchsparcs.tables.standardization import check_bounded, check_moments, moments, standardized
 
 FARTHEST = 10.0  # from zero, after standardisation
 DWARFED = 0.01  # of its scale: where nine tenths of a column lie closer together, they look alike
@@ -119,12 +120,7 @@ class Inputs(Record):
 
         Rows of weight zero (``sample_weight`` (rows,)) are left out as if they were not there.
         """
-        table = Table.of(X)
-        weight = weights_of(sample_weight, table.rows)
-        if weight is not None and not weight.all():
-            table, weight = table.where(weight > 0), weight[weight > 0]
-        if table.rows < 2:
-            raise ValueError("Expected at least two rows. Got 1 sample.")
+        table, weight = weighted_rows(Table.of(X), sample_weight)
         columns = [
             Column(name, _categories(table, index)) for index, name in enumerate(table.names)
         ]
@@ -136,11 +132,7 @@ class Inputs(Record):
         if is_constant.all():
             raise ValueError("Expected a column of X that varies. Got constant columns only.")
         names = [name for column in columns for name in column.encoded_names]
-        if boundless := _chosen(names, ~(np.isfinite(mean) & np.isfinite(scale))):
-            raise ValueError(
-                "Expected columns whose mean and scale are finite floats. Got numbers that are too "
-                f"large in {quoted(boundless)}: divide them by a power of ten."
-            )
+        check_bounded("columns", names, mean, scale)
         _warn_of_outliers(encoded, names, scale)
         starts = np.cumsum([0, *(len(column.encoded_names) for column in columns)])
         columns = [
@@ -219,10 +211,6 @@ class Inputs(Record):
         return [place[column.name] for column in used]
 
 
-def _chosen(names: list[str], mask: np.ndarray) -> list[str]:
-    return [names[place] for place in np.flatnonzero(mask)]
-
-
 def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) -> None:
     """A warning that names columns in which a few values dwarf all the others."""
     some = np.sort(encoded[:: max(1, len(encoded) // MOST_LOOKED_AT)], axis=0)
@@ -231,7 +219,8 @@ def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) 
         return
     with np.errstate(over="ignore"):
         span = some[-1 - cut] - some[cut]
-    if dwarfed := _chosen(names, (span > 0) & (span < DWARFED * scale)):
+    places = np.flatnonzero((span > 0) & (span < DWARFED * scale))
+    if dwarfed := [names[place] for place in places]:
         warnings.warn(
             f"A few values dwarf all others in {quoted(dwarfed)}: after standardisation the "
             "others look alike. Take logarithms or ranks, or leave out these rows.",
@@ -255,8 +244,7 @@ def _encoded(table: Table, columns: list[Column], positions: list[int]) -> np.nd
     numeric = all(column.categories is None for column in columns)
     numbers = table.numbers(positions) if numeric else None
     if numbers is not None:
-        doubtful = np.flatnonzero(~np.isfinite(numbers).all(axis=0))
-        check_finite([text for i in doubtful for text in count_bad(columns[i].name, numbers[:, i])])
+        check_finite(count_bad_columns([column.name for column in columns], numbers))
         return numbers
     encoded = np.zeros((table.rows, sum(len(column.encoded_names) for column in columns)))
     bad, unseen, start = [], [], 0
@@ -264,7 +252,7 @@ def _encoded(table: Table, columns: list[Column], positions: list[int]) -> np.nd
         values, width = table.column(position), len(column.encoded_names)
         part = encoded[:, start : start + width]
         if column.categories is None:
-            part[:, 0] = _numbers(values, column.name)
+            part[:, 0] = as_numbers(values, column.name, f"numbers in {column.name!r}, as in fit")
             bad += count_bad(column.name, part[:, 0])
         else:
             missing, strangers = _encode_text_(part, values, column)
@@ -279,16 +267,6 @@ def _encoded(table: Table, columns: list[Column], positions: list[int]) -> np.nd
             stacklevel=3,
         )
     return encoded
-
-
-def _numbers(values: np.ndarray, name: str) -> np.ndarray:
-    numbers = numbers_in(values)
-    if numbers is None:
-        example = next(value for value in values.tolist() if number(value) is None)
-        raise ValueError(
-            f"Expected numbers in {name!r}, as in fit. Got text, for instance {example!r}."
-        )
-    return numbers
 
 
 def _encode_text_(part: np.ndarray, values: np.ndarray, column: Column) -> tuple[int, list[str]]:

@@ -13,7 +13,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -206,15 +206,6 @@ def _header(text: str, path: Path) -> tuple[str, list[str]]:
     return separator, header
 
 
-class RowGroup(NamedTuple):
-    """Rows that lie together in a Parquet file, and which of all rows they begin with."""
-
-    path: Path
-    place: int
-    first: int
-    rows: int
-
-
 class ParquetFiles:
     """A Parquet file, or all those of a folder, by name; each row group is a block.
 
@@ -227,7 +218,7 @@ class ParquetFiles:
         if not paths:
             raise ValueError(f"Expected a folder of .parquet files. {path} has none.")
         self.metadata: dict[Path, Any] = {}
-        self.groups: dict[int, RowGroup] = {}
+        self.groups: dict[int, tuple[Path, int, int]] = {}  # by first row: file, place, end
         self.names: list[str] = []
         rows, is_nested = 0, _pyarrow().types.is_nested
         for part in paths:
@@ -249,7 +240,7 @@ class ParquetFiles:
                 )
             for place, count in enumerate(counts):
                 if count:
-                    self.groups[rows] = RowGroup(part, place, rows, count)
+                    self.groups[rows] = (part, place, rows + count)
                     rows += count
         self.width = len(self.names)
 
@@ -274,11 +265,11 @@ class ParquetFiles:
         return self.names
 
     def blocks(self) -> list[Span]:
-        return [(group.first, group.first + group.rows) for group in self.groups.values()]
+        return [(first, end) for first, (_, _, end) in self.groups.items()]
 
     def frames(self, first: int, rows: int, text: Collection[str] = ()) -> Iterator[pd.DataFrame]:
         """Read the row group that begins with row ``first``, ``rows`` rows at a time."""
-        path, place, _, _ = self.groups[first]
+        path, place, _ = self.groups[first]
         with _opened_parquet(path, metadata=self.metadata[path]) as file:
             for batch in file.iter_batches(rows, row_groups=[place]):
                 yield batch.to_pandas()
@@ -302,17 +293,17 @@ def _opened_parquet(path: Path, **options: Any) -> Iterator[Any]:
 
 
 def _pyarrow() -> Any:
-    """pyarrow with the parts that are used here; an ImportError where it is not or too old."""
+    """pyarrow with the parts that are used here; an ImportError where it is missing or too old."""
     try:
         import pyarrow.compute
         import pyarrow.parquet
-    except ImportError as error:
+
+        version = pyarrow.__version__
+    except ImportError:
+        version = "none"
+    if version == "none" or int(version.split(".")[0]) < PYARROW:
         raise ImportError(
-            "Expected pyarrow to read this data. Install it: pip install 'torchsparcs[parquet]'"
-        ) from error
-    if int(pyarrow.__version__.split(".")[0]) < PYARROW:
-        raise ImportError(
-            f"Expected pyarrow {PYARROW} or newer. Got {pyarrow.__version__}: "
+            f"Expected pyarrow {PYARROW} or newer. Got {version}: "
             "pip install 'torchsparcs[parquet]'"
         )
     return pyarrow

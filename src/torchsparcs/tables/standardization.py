@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchsparcs.messages import quoted
+
 BLOCK = 128  # rows worked on at once, so that they stay in the cache
 FAINT, LIFT = 1e-290, 2.0**200  # numbers so near the smallest ones are multiplied first, exactly
 FARTHEST_EVER = 1e30  # from zero, after standardisation: float32 has room for sums of such numbers
@@ -75,6 +77,17 @@ def standardized(
             f"{row}{where}, where the mean is {mean[column]:.3g}, the scale {scale[column]:.3g}."
         )
     return result
+
+
+def check_bounded(what: str, names: Sequence[str], mean: np.ndarray, scale: np.ndarray) -> None:
+    """Raise a ValueError where numbers are so large that their mean or scale overflows."""
+    is_finite = np.isfinite(mean) & np.isfinite(scale)
+    if not is_finite.all():
+        large = [name for name, fits in zip(names, is_finite, strict=True) if not fits]
+        raise ValueError(
+            f"Expected {what} whose mean and scale are finite floats. Got numbers that are too "
+            f"large in {quoted(large)}: divide them by a power of ten."
+        )
 
 
 def check_moments(mean: Any, scale: Any, columns: int) -> None:
@@ -161,3 +174,8 @@ class MergedMoments(NamedTuple):
         mean = np.where(is_constant, self.low, self.mean)
         least = np.where(is_constant, 0.0, math.ulp(0.0))
         return Moments(mean, np.maximum(np.where(is_constant, 0.0, self.scale), least), is_constant)
+
+    def columns(self) -> list[tuple[float, float, bool, float, float]]:
+        """Mean, scale, whether it is constant, smallest and largest value of each column."""
+        parts = (*self.moments(), self.low, self.high)
+        return [*zip(*(part.tolist() for part in parts), strict=True)]

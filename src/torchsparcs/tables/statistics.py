@@ -4,6 +4,7 @@ It agrees with what they learn from the whole table: categories and classes are 
 scale but for rounding. In memory is one chunk, the categories and a few numbers for each column.
 """
 
+import math
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
@@ -18,7 +19,7 @@ from torchsparcs.tables.columns import (
     Table,
     check_finite,
     check_repetition,
-    count_bad,
+    count_bad_columns,
     is_missing,
     number,
     numbers_in,
@@ -108,11 +109,7 @@ class InputStatistics(_Statistics):
             self.numeric = np.flatnonzero(~np.array(is_text)).tolist()
         self._add_rows(table.names, table.rows)
         numbers = self._numbers(table)
-        bad = [
-            text
-            for place in np.flatnonzero(~np.isfinite(numbers).all(axis=0))
-            for text in count_bad(self.names[self.numeric[place]], numbers[:, place])
-        ]
+        bad = count_bad_columns([self.names[index] for index in self.numeric], numbers)
         for index, counts in self.counts.items():
             bad += self._count(table, index, counts)
         check_finite(bad)
@@ -151,40 +148,31 @@ class InputStatistics(_Statistics):
         return [f"{missing} missing in {name!r}"] if missing else []
 
     def fitted(self) -> Inputs:
-        """What ``Inputs.fit`` finds in all the rows that were added."""
+        """What ``Inputs.fit`` finds in all the rows that were added.
+
+        Zeros and ones with share p of ones have mean p and scale √(p (1 − p)).
+        """
         self._check_rows()
+        numeric = iter([] if self.merged is None else self.merged.columns())
         columns: list[Column] = []
-        parts = [np.empty((0, 3))]  # of each column its encoded ones: mean, scale, farthest
-        numeric = {} if self.merged is None else self._numeric_columns(self.merged)
+        encoded: list[tuple[float, float]] = []  # mean and scale of each encoded column
         for index, name in enumerate(self.names):
-            text = self.counts.get(index)
-            column, part = numeric[index] if text is None else self._text_column(name, text)
+            if index in self.counts:
+                counts = self.counts[index]
+                check_repetition(name, len(counts), self.rows)
+                column = Column(name, tuple(sorted(counts)) if len(counts) > 1 else ())
+                shares = [counts[text] / self.rows for text in column.encoded_categories]
+                parts = [(p, math.sqrt(p * (1 - p)), max(p, 1 - p)) for p in shares]
+            else:
+                mean, scale, is_constant, low, high = next(numeric)
+                column = Column(name, () if is_constant else None)
+                parts = [] if is_constant else [(mean, scale, max(high - mean, mean - low))]
             columns.append(column)
-            parts.append(part)
-        mean, scale, farthest = np.concatenate(parts).T
-        if not len(mean):
+            encoded += [(mean, max(scale, farthest / FARTHEST)) for mean, scale, farthest in parts]
+        if not encoded:
             raise ValueError("Expected a column of X that varies. Got constant columns only.")
-        scale = np.maximum(scale, farthest / FARTHEST)
-        return Inputs(tuple(columns), tuple(mean.tolist()), tuple(scale.tolist()))
-
-    def _numeric_columns(self, merged: MergedMoments) -> dict[int, tuple[Column, np.ndarray]]:
-        mean, scale, is_constant = merged.moments()
-        farthest = np.maximum(merged.high - mean, mean - merged.low)
-        rows = np.stack([mean, scale, farthest], axis=1)
-        return {
-            index: (Column(self.names[index], ()), rows[:0])
-            if is_constant[place]
-            else (Column(self.names[index]), rows[place : place + 1])
-            for place, index in enumerate(self.numeric)
-        }
-
-    def _text_column(self, name: str, counts: Counter[str]) -> tuple[Column, np.ndarray]:
-        """Zeros and ones with share p of ones have mean p and scale √(p (1 − p))."""
-        check_repetition(name, len(counts), self.rows)
-        column = Column(name, tuple(sorted(counts)) if len(counts) > 1 else ())
-        share = np.array([counts[text] for text in column.encoded_categories]) / self.rows
-        spread = np.sqrt(share * (1 - share))
-        return column, np.stack([share, spread, np.maximum(share, 1 - share)], axis=1)
+        means, scales = zip(*encoded, strict=True)
+        return Inputs(tuple(columns), means, scales)
 
 
 class TargetStatistics(_Statistics):

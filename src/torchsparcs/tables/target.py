@@ -13,16 +13,17 @@ from torchsparcs.messages import quoted
 from torchsparcs.tables.columns import (
     Table,
     array_of,
+    as_numbers,
     check_finite,
     check_names,
     check_repetition,
     count_bad,
     is_missing,
-    number,
     numbers_in,
     text_of,
+    weighted_rows,
 )
-from torchsparcs.tables.standardization import check_moments, moments, standardized, weights_of
+from torchsparcs.tables.standardization import check_bounded, check_moments, moments, standardized
 from torchsparcs.training.tasks import TASKS
 
 Label = str | int | bool | float
@@ -100,37 +101,22 @@ class Target(Record):
         """
         if task not in CHOICES:
             raise ValueError(f"Expected a task among {', '.join(CHOICES)}. Got {task!r}.")
-        table = target_table(y)
-        weight = weights_of(sample_weight, table.rows)
-        if weight is not None and not weight.all():
-            table, weight = table.where(weight > 0), weight[weight > 0]
-        if table.rows < 2:
-            raise ValueError("Expected at least two rows. Got 1 sample.")
+        table, weight = weighted_rows(target_table(y), sample_weight)
         columns = target_columns(table)
         if task == "auto":
             task = "classification" if _is_classes(table, columns) else "regression"
-        if task == "regression":
-            values = np.column_stack([target_numbers(*column) for column in columns])
-            mean, scale, is_constant = moments(values, weight)
-            if is_constant.any():
-                flat = [name for (name, _), c in zip(columns, is_constant, strict=True) if c]
-                raise ValueError(
-                    f"Expected a target that varies. Got one value throughout {quoted(flat)}."
-                )
-            is_finite = np.isfinite(mean) & np.isfinite(scale)
-            if not is_finite.all():
-                large = [name for (name, _), ok in zip(columns, is_finite, strict=True) if not ok]
-                raise ValueError(
-                    "Expected a target whose mean and scale are finite floats. Got numbers that "
-                    f"are too large in {quoted(large)}: divide them by a power of ten."
-                )
-            return cls(
-                tuple(name for name, _ in columns),
-                task,
-                mean=tuple(mean.tolist()),
-                scale=tuple(scale.tolist()),
+        if task != "regression":
+            return cls._of_classes(columns, task)
+        names = tuple(name for name, _ in columns)
+        values = np.column_stack([target_numbers(*column) for column in columns])
+        mean, scale, is_constant = moments(values, weight)
+        if is_constant.any():
+            flat = [names[place] for place in np.flatnonzero(is_constant)]
+            raise ValueError(
+                f"Expected a target that varies. Got one value throughout {quoted(flat)}."
             )
-        return cls._of_classes(columns, task)
+        check_bounded("a target", names, mean, scale)
+        return cls(names, task, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
 
     @classmethod
     def _of_classes(cls, columns: list[tuple[str, np.ndarray]], task: str) -> "Target":
@@ -271,13 +257,8 @@ def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
 
 
 def target_numbers(name: str, values: np.ndarray) -> np.ndarray:
-    numbers = numbers_in(values)
-    if numbers is None:
-        example = next(value for value in values.tolist() if number(value) is None)
-        raise ValueError(
-            f"Expected a numeric target for regression. Got text in {name!r}, "
-            f"for instance {example!r}."
-        )
+    """The values of a regression's target, all of them finite."""
+    numbers = as_numbers(values, name, "a numeric target for regression")
     check_finite(count_bad(name, numbers))
     return numbers
 
