@@ -26,6 +26,7 @@ SEPARATORS = ",;\t|"
 FOREIGN = {b"PAR1": "parquet", b"PK\x03\x04": "a zip archive", b"\x1f\x8b": "gzip"}
 TEXT_COPIES, COPIES = 14, 4  # of what a file claims, in memory on the way to a table
 BEGINNING = 2**20  # bytes of a text file that tell how it is written
+PIECE = 2**20  # bytes of a text file that are unpacked at once
 MOST_COLUMNS = 2**20  # of an array, which may be packed into next to nothing
 BATCH = 2**10  # rows of text that are unpacked at once
 READ_AHEAD = 2**18  # bytes of each column of a Parquet file
@@ -144,11 +145,13 @@ class TextFile:
         )
         return 1
 
-    def _start(self, size: int) -> bytes:
+    def _start(self, size: int) -> bytearray:
         """The first ``size`` bytes, unpacked; a ValueError where they are no text."""
         is_packed = self.path.suffix.lower() == ".gz"
         with self._errors(), gzip.open(self.path) if is_packed else self.path.open("rb") as file:
-            content = file.read(size)
+            content = bytearray()  # piece by piece: a read of ``size`` would take that much
+            while piece := file.read(min(PIECE, size - len(content))):
+                content += piece
         for start, kind in FOREIGN.items():
             if content.startswith(start):
                 raise ValueError(
