@@ -29,9 +29,14 @@ HOMES = {
     "tables.streams": ("RowStream",),
     "export.onnx": ("to_onnx",),
     "export.saving": ("load", "save"),
-    "searching.chain_search": ("ChainCandidate", "ChainResult"),
     "searching.refit": ("refit",),
-    "searching.result": ("Candidate", "SearchResult", "load_result"),
+    "searching.result": (
+        "Candidate",
+        "ChainCandidate",
+        "ChainResult",
+        "SearchResult",
+        "load_result",
+    ),
     "searching.search": ("SearchConfig", "search"),
     "estimators": ("SparcsClassifier", "SparcsRegressor"),
 }
@@ -47,9 +52,14 @@ if TYPE_CHECKING:  # the same names for those who read and do not run
     from torchsparcs.estimators import SparcsClassifier, SparcsRegressor
     from torchsparcs.export.onnx import to_onnx
     from torchsparcs.export.saving import load, save
-    from torchsparcs.searching.chain_search import ChainCandidate, ChainResult
     from torchsparcs.searching.refit import refit
-    from torchsparcs.searching.result import Candidate, SearchResult, load_result
+    from torchsparcs.searching.result import (
+        Candidate,
+        ChainCandidate,
+        ChainResult,
+        SearchResult,
+        load_result,
+    )
     from torchsparcs.searching.search import SearchConfig, search
     from torchsparcs.spectral.chain import SpectralChain, SpectralCNN
     from torchsparcs.spectral.groups import parameter_groups

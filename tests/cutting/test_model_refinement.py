@@ -21,7 +21,8 @@ from torchsparcs import (
     train,
 )
 from torchsparcs.cutting.layers import with_fewer_channels
-from torchsparcs.cutting.model_refinement import cut_model, measured, model_rungs, size_of
+from torchsparcs.cutting.model_ladder import model_rungs
+from torchsparcs.cutting.models import cut_model, measured, size_of
 from torchsparcs.training.loop import NonFiniteLossError
 
 CONFIG = RefineConfig(tolerance=0.02, epochs=3, batch_size=64)
@@ -210,7 +211,7 @@ class TestMeasuring:
         seen = measured(model, [(x, y)], squared_error)["0"]
         error = model(x) - y
         felt = (2 * model[1].weight.item() * error).square().mean(dim=0)
-        torch.testing.assert_close(seen.importance, felt.detach())
+        torch.testing.assert_close(seen.fisher, felt.detach())
         assert seen.inputs.shape == (50, 3)
 
     def test_of_a_regression_residuals_do_not_matter(self):
@@ -219,7 +220,7 @@ class TestMeasuring:
         model = nn.Sequential(extract(SpectralNetwork([3, 1])), nn.Linear(1, 1, bias=False))
         x = torch.randn(4000, 3)
         seen = [
-            measured(model, [(x, model(x).detach() + off)], "regression")["0"].importance
+            measured(model, [(x, model(x).detach() + off)], "regression")["0"].fisher
             for off in (0.0, 5.0)
         ]
         assert torch.equal(*seen)
@@ -232,7 +233,7 @@ class TestMeasuring:
         flat = x.flatten(0, 1), y.flatten(0, 1)
         one_by_one = measured(whole, [flat], squared_error)["second"]
         # a mean over three places has a third of the gradients, of which each row has three
-        torch.testing.assert_close(by_row.importance, one_by_one.importance / 3)
+        torch.testing.assert_close(by_row.fisher, one_by_one.fisher / 3)
 
     def test_a_chain_that_is_called_twice(self):
         """At two sizes, and counted for each row of the model."""
@@ -253,7 +254,7 @@ class TestMeasuring:
         ].parts
         assert long.shape[-1] == short.shape[-1] + 1
         by_hand = sum(part.square().sum(dim=(0, 2)) for part in (slope, other)) / 70
-        torch.testing.assert_close(twice.readers[-1].importance, by_hand)
+        torch.testing.assert_close(twice.readers[-1].fisher, by_hand)
         assert cut_model(model, [(x.double(), y)], "multiclass", 20).chain.parameter_count <= 20
 
     def test_what_is_hardly_heard_goes_first(self):
@@ -272,7 +273,7 @@ class TestMeasuring:
         whole = extract(nn.Sequential(chain, nn.Flatten(), SpectralNetwork([16, 2])))
         parts = [(x, whole(x).detach()) for x in waves(60, 0)[0].split(25)]
         seen = measured(whole, parts, squared_error)
-        assert torch.equal(seen["2"].importance, torch.ones(2).double())
+        assert torch.equal(seen["2"].fisher, torch.ones(2).double())
         assert [gradient.unique().tolist() for _, gradient in seen["0"].parts] == [[1.0]] * 3
 
     @pytest.mark.parametrize("inplace", [True, False])
@@ -297,13 +298,13 @@ class TestMeasuring:
         linear = model.block(x)
         gradient = 2 * (linear.relu() + linear - y) / 3
         felt = (gradient * (linear > 0)).square() + gradient.square()
-        torch.testing.assert_close(seen.importance, felt.double().mean(dim=0), rtol=1e-4, atol=0)
+        torch.testing.assert_close(seen.fisher, felt.double().mean(dim=0), rtol=1e-4, atol=0)
 
     def test_a_training_that_bursts_ends_it(self, trained, monkeypatch):
         def bursting(*_, **__):
             raise NonFiniteLossError("burst")
 
-        monkeypatch.setattr(sys.modules["torchsparcs.cutting.model_refinement"], "train", bursting)
+        monkeypatch.setattr(sys.modules["torchsparcs.cutting.model_ladder"], "train", bursting)
         found = model_rungs(extract(trained), rows(50, 0), rows(50, 1), TrainConfig())
         assert len(list(found)) == 1
 

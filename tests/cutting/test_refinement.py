@@ -9,7 +9,9 @@ from torch import nn
 
 from torchsparcs import CompactNetwork, RefineConfig, SpectralNetwork, TrainConfig, extract, train
 from torchsparcs.compact.direct import reoriented
-from torchsparcs.cutting.refinement import _Refining, cut_block, eliminated, last_within, refine
+from torchsparcs.cutting.ladder import last_within
+from torchsparcs.cutting.neurons import eliminated, without_block
+from torchsparcs.cutting.refinement import _Refining, refine
 from torchsparcs.training.tasks import evaluate
 
 DOUBLE = torch.float64
@@ -96,7 +98,7 @@ class TestElimination:
 
 def test_a_block_that_others_can_carry_is_cut_for_free():
     network = compact([4, 4, 3], SKIPPED, activation="identity")
-    without = rebuilt(cut_block(network.to_direct(), X, 2, 0))
+    without = rebuilt(without_block(network.to_direct(), X, 2, 0))
     assert without.connections == ((1, 0), (2, 1))
     torch.testing.assert_close(without(X), network(X), rtol=1e-4, atol=1e-4)
 
@@ -297,7 +299,7 @@ def test_a_cut_never_makes_the_network_larger():
         incoming, outgoing = network.block(1, 0).weight[:3], network.block(3, 1).weight[:, :3]
         network.block(3, 0).weight.copy_(-outgoing @ incoming)
     direct = network.to_direct()
-    turned = cut_block(reoriented(direct, X, 3, 0), X, 3, 0)
+    turned = without_block(reoriented(direct, X, 3, 0), X, 3, 0)
     torch.testing.assert_close(rebuilt(turned)(X), network(X))
     assert rebuilt(turned).size.parameters > network.size.parameters
     y = network(X).detach()

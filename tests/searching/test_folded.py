@@ -81,7 +81,9 @@ class TestFolds:
 
     @pytest.mark.parametrize("bad", [1, 0, 11, True, 0.0, 0.6, -0.2, "four", None, float("nan")])
     def test_bad_ones(self, bad):
-        with pytest.raises(ValueError, match=r"folds from 2 to 10, or a pair \(X, y\)\. Got"):
+        with pytest.raises(
+            ValueError, match=r"folds from 2 to 10, a splitter, or a pair \(X, y\)\. Got"
+        ):
             folds_of(bad, torch.zeros(10), False, 0)
 
 
@@ -198,11 +200,12 @@ class TestFromATable:
         weight = np.arange(12) % 4
         frame = pd.DataFrame(self.X, columns=["u", "v"], index=range(100, 112))
         for table in (self.X, frame):
-            X, y, counts = counted_rows(table, self.y, weight)
+            X, y, counts, groups = counted_rows(table, self.y, weight, np.arange(12))
+            assert np.array_equal(groups, np.arange(12)[weight > 0])
             assert np.array_equal(X, self.X[weight > 0])
             assert np.array_equal(y, self.y[weight > 0])
             assert np.array_equal(counts, weight[weight > 0])
-        X, y, counts = counted_rows(self.X, self.y, None)
+        X, y, counts, _ = counted_rows(self.X, self.y, None)
         assert X is self.X
         assert counts is None
         with pytest.raises(ValueError, match=r"as many rows in X as in y\. Got 12 and 5"):
@@ -210,7 +213,7 @@ class TestFromATable:
 
     def test_as_the_preprocessing_sees_them(self):
         weight = np.arange(1.0, 13.0)
-        found = FoldedData.of(self.preprocessing, self.X, self.y, weight, 4, 7)
+        found = FoldedData.of(self.preprocessing, self.X, self.y, weight, validation=4, seed=7)
         assert torch.equal(found.inputs, self.preprocessing.inputs.transform(self.X))
         assert found.targets.tolist() == [0, 1, 2] * 4
         assert found.weights.tolist() == weight.tolist()
@@ -219,7 +222,9 @@ class TestFromATable:
 
     def test_given_rows_come_last_and_judge(self):
         pair = (self.X[:3] + 1, self.y[3:6])
-        found = FoldedData.of(self.preprocessing, self.X, self.y, np.full(12, 2.0), pair, 0)
+        found = FoldedData.of(
+            self.preprocessing, self.X, self.y, np.full(12, 2.0), validation=pair, seed=0
+        )
         assert torch.equal(found.inputs[12:], self.preprocessing.inputs.transform(pair[0]))
         assert found.targets[12:].tolist() == [0, 1, 2]
         assert found.weights.tolist() == [2.0] * 12 + [1.0] * 3
@@ -230,4 +235,4 @@ class TestFromATable:
             ((self.X, self.y[:3]), r"in y for validation\. Got 12 and 3"),
         ]:
             with pytest.raises(ValueError, match=message):
-                FoldedData.of(self.preprocessing, self.X, self.y, None, bad, 0)
+                FoldedData.of(self.preprocessing, self.X, self.y, None, validation=bad, seed=0)

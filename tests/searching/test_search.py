@@ -9,16 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit
 
 from torchsparcs import SearchConfig, SearchResult, search
-from torchsparcs.compact.direct import DirectSpace
+from torchsparcs.cutting.ladder import Rung
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.searching.folded import Judgement
+from torchsparcs.searching.folded import FoldedData, Judgement
 from torchsparcs.searching.folds import FOLDS
 from torchsparcs.searching.front import ROUNDING
-from torchsparcs.searching.ladder import Rung, is_worth_going_on, landing
-from torchsparcs.searching.search import _Search
 from torchsparcs.searching.strategies import STRATEGIES
+from torchsparcs.searching.table_search import TableSearch, is_worth_going_on, landing
+from torchsparcs.training.loop import NonFiniteLossError
 
 QUICK = SearchConfig(epochs=1, path=2, ways=("asleep",), shrink=0.5, lr=0.03)
 X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
@@ -49,9 +50,7 @@ def everything(monkeypatch):
     monkeypatch.setattr(
         sys.modules["torchsparcs.searching.search"], "on_the_front", lambda found, *_: found
     )
-    monkeypatch.setattr(
-        sys.modules["torchsparcs.searching.search"], "LANDINGS", 0
-    )  # judges say where
+    monkeypatch.setattr("torchsparcs.searching.table_search.LANDINGS", 0)  # judges say where
 
 
 def numbers(result: SearchResult) -> list:
@@ -114,12 +113,14 @@ class TestTheFront:
 
     def test_remembers_how_it_was_found(self, kink, xor):
         settings = kink.settings
-        assert settings["penalty_weights"] == [1e-3, 1e-3, 1e-4]
+        assert settings["penalty_weights"] == [1e-3, 1e-4]
+        assert {c.penalty_weight for c in kink.front} <= {None, 1e-3, 1e-4}
+        assert kink.linear.penalty_weight is None
         assert (settings["rows"], settings["judged_rows"], settings["fits"]) == (200, 200, 5)
         assert settings["widths"] == [3, 12, 6, 1]
         assert settings["config"] == dataclasses.asdict(dataclasses.replace(QUICK, steps=100))
-        largest, *others = xor.settings["penalty_weights"]
-        assert others == pytest.approx([largest / 5, largest / 25])
+        larger, smaller = xor.settings["penalty_weights"]
+        assert smaller == pytest.approx(larger / 5)
         for candidate in (*kink.front, kink.linear):
             mine = kink.history.member(candidate.member)
             assert candidate.member % 5 == 4
@@ -196,8 +197,57 @@ class TestValidation:
         settings = found(validation=validation, steps=5).settings
         assert (settings["fits"], settings["judged_rows"]) == (fits, judged)
 
+    def test_a_splitter_of_scikit_learn_keeps_groups_and_time_apart(self):
+        groups = np.repeat(np.arange(40), 5)
+        result = found(validation=GroupKFold(4), groups=groups, steps=5)
+        assert (result.settings["fits"], result.settings["judged_rows"]) == (5, 200)
+        result = found(validation=TimeSeriesSplit(3), steps=5)
+        assert (result.settings["fits"], result.settings["judged_rows"]) == (4, 150)
+        with pytest.raises(ValueError, match=r"every row judges at most once.*ShuffleSplit"):
+            found(validation=ShuffleSplit(3))
+        with pytest.raises(ValueError, match="a splitter as the validation where groups"):
+            found(groups=groups)
+        with pytest.raises(ValueError, match=r"a group for each of 200 rows\. Got \(9,\)"):
+            found(validation=GroupKFold(4), groups=groups[:9])
+
+    def test_copies_of_a_row_in_one_group_do_not_judge_each_other(self):
+        """Random labels, every row three times: what is known by heart scores nothing."""
+        draw = np.random.default_rng(0)
+        x, y = draw.normal(size=(60, 8)).repeat(3, axis=0), draw.integers(2, size=60).repeat(3)
+        apart = found(x, y, steps=60, validation=GroupKFold(3), groups=np.arange(60).repeat(3))
+        together = found(x, y, steps=60, validation=3)
+        assert apart.best().score < 0.7 < together.best().score
+
+
+class TestDivergence:
+    def test_a_fine_tuning_that_diverges_loses_nothing_that_was_found(self, monkeypatch):
+        train, tuned = Executor.train, []
+
+        def bursting(self, name, *rest, **options):
+            if name.startswith("tuning"):
+                tuned.append(name)
+                if len(tuned) == 2:
+                    raise NonFiniteLossError("burst")
+            return train(self, name, *rest, **options)
+
+        monkeypatch.setattr("torchsparcs.searching.table_search.LANDINGS", 0)
+        monkeypatch.setattr(Executor, "train", bursting)
+        result = found()
+        assert tuned == ["tuning 1", "tuning 2"]
+        assert {attempt.cut for attempt in result.attempts} == {0, 1}
+
 
 class TestRepeating:
+    def test_five_equal_calls_give_one_result(self):
+        """Neurons whose signs can be changed in several ways: a solver must not choose by luck."""
+        draw = np.random.default_rng(3)
+        x = draw.normal(size=(80, 4))
+        y = np.abs(x[:, 0]) + np.abs(x[:, 1])
+        first, *others = (found(x, y, steps=60) for _ in range(5))
+        for other in others:
+            assert is_same(first, other)
+            assert numbers(first) == numbers(other)
+
     def test_the_seed_decides_everything(self):
         first, second, other = (found(steps=20, seed=seed) for seed in (0, 0, 1))
         assert is_same(first, second)
@@ -208,8 +258,8 @@ class TestRepeating:
         threads, state = torch.get_num_threads(), torch.get_rng_state()
         during = []
         monkeypatch.setattr(
-            _Search,
-            "_path_from_pilot",
+            TableSearch,
+            "_pilot_weights",
             lambda self: during.append(torch.get_num_threads()) or 1 / 0,
         )
         torch.set_num_threads(2)
@@ -227,8 +277,22 @@ class TestRepeating:
 @pytest.mark.parametrize("best", [0, 1])
 def test_the_way_that_rehearses_best_is_taken(best, monkeypatch):
     names = tuple(STRATEGIES)[:2]
-    losses = {STRATEGIES[names[best]]: 0.1, STRATEGIES[names[1 - best]]: 0.2}
-    monkeypatch.setattr(_Search, "_rehearsal", lambda self, *plan: ([9.0, losses[plan[-1]]], []))
+    losses = {names[best]: [9.0, 0.1], names[1 - best]: [0.2, math.nan]}
+    train = TableSearch._trained
+
+    def spied(self, name, *rest, **options):
+        population, history = train(self, name, *rest, **options)
+        population.rehearsed = name
+        return population, history
+
+    def judged(self, population):
+        if getattr(population, "rehearsed", "training") not in losses:
+            return judge(self, population)
+        return [Judgement(loss, 0.0, 0.0, None, 0.0) for loss in losses[population.rehearsed]]
+
+    judge = FoldedData.judge
+    monkeypatch.setattr(TableSearch, "_trained", spied)
+    monkeypatch.setattr(FoldedData, "judge", judged)
     config = dataclasses.replace(QUICK, steps=5, ways=names)
     assert found(config=config).settings["way"] == names[best]
 
@@ -312,10 +376,8 @@ def test_of_many_columns_several_go_at_once(monkeypatch):
 
 
 def rung(columns: int, score: float, own: float = 1.0) -> Rung:
-    """A linear network that reads some of ten columns and a bias."""
-    weights = (torch.arange(10) < columns).double()[None]
-    direct = DirectSpace(weights, weights.new_ones(1), torch.empty(0, dtype=torch.long), "relu")
-    return Rung(0, 1, Judgement(0.0, score, 0.02, None, own), [direct])
+    """A linear network that reads some columns and a bias."""
+    return Rung(0, 1, "plain", [], Judgement(0.0, score, 0.02, None, own), columns + 1)
 
 
 @pytest.mark.parametrize(

@@ -190,11 +190,14 @@ class CompactNetwork(nn.Module):
         return self.widths[0] if self.reads is None else len(self.reads)
 
     @property
+    def parameter_count(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+    @property
     def size(self) -> Size:
-        parameters = sum(p.numel() for p in self.parameters())
         sizes = (self.inputs_read, *self.widths[1:])
         macs = sum(sizes[t] * sizes[s] for t, s in self.connections)
-        return Size(self.widths, parameters, macs)
+        return Size(self.widths, self.parameter_count, macs)
 
     @property
     def architecture(self) -> str:

@@ -1,12 +1,11 @@
-"""Channels of a compact chain taken away with data, what reads them refitted.
+"""Removal of the channels of a compact chain, what reads them refitted by ``removal``'s formula.
 
 The price of a channel is about the loss that its removal costs. With the inputs x of a stage in
-patches, their covariance H, and a weight F_c on each of its outputs, the squared gradient of the
-loss there, the weights W of a reader that does without some inputs are best refitted by least
-squares, and what is lost is Σ_c F_c W_c,i (H⁻¹_ii)⁻¹ W_c,iᵀ for the block i of a channel. That
-takes the places and outputs of a reader for independent, while under a pooling they add up. So it
-is multiplied by what the channel a means as a whole, E(Σ (a - ā) ∂L/∂a)² over all its places, over
-what that would be if they were independent.
+patches, their covariance H, the precision P = H⁻¹, and the Fisher information F_c of each output,
+the squared gradient of the loss there, that is Σ_c F_c W_c,i (P_ii)⁻¹ W_c,iᵀ for the block i of a
+channel. That takes the places and outputs of a reader for independent, while under a pooling they
+add up. So it is multiplied by what the channel a means as a whole, E(Σ (a - ā) ∂L/∂a)² over all its
+places, over what that would be if they were independent.
 """
 
 import math
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.stages import Stage, changed_stream, without_channels
+from torchsparcs.cutting.removal import remove_sources_
 from torchsparcs.spectral.linear_maps import patches
 from torchsparcs.training.data import Pair
 from torchsparcs.training.tasks import LossFunction, resolve_task
@@ -28,15 +28,15 @@ NOISE = 1e-9  # of the second moments: below it there is no signal
 
 
 class ChannelCutting:
-    """A chain that gets smaller channel by channel, with a look at ``rows``, in batches.
+    """A chain as a :class:`Cutting`, channel by channel, priced on ``rows``, in batches.
 
-    What goes next is what costs least for each parameter that goes with it. Every layer keeps one.
+    Every layer keeps one channel.
     """
 
     def __init__(self, network: CompactChain, rows: Sequence[Pair], task: str | LossFunction):
         self.network = in_principal_axes(network, rows, task)
         self.stages, self.readers = self.network.stages(), measured(self.network, rows, task)
-        self.inverses = [_inverse(reader) for reader in self.readers]
+        self.precisions = [_precision(reader) for reader in self.readers]
         self.prices: dict[int, Tensor] = {}  # of the channels between stages k and k + 1
         self._look()
 
@@ -47,8 +47,8 @@ class ChannelCutting:
         for k in range(len(stages) - 1):
             if k not in self.prices:
                 reader = self.readers[k + 1]
-                blocks = torch.linalg.inv(_own(self.inverses[k + 1]))
-                apart = _apart(stages[k + 1], reader.importance, blocks)
+                blocks = torch.linalg.inv(_channel_blocks(self.precisions[k + 1]))
+                apart = _apart(stages[k + 1], reader.fisher, blocks)
                 self.prices[k] = reader.together * apart
         rates = {
             k: prices.min().item() / _saved(stages, k)
@@ -59,16 +59,16 @@ class ChannelCutting:
         self.rate = rates.get(self.cheapest, math.inf)
 
     def step(self) -> None:
-        """Let it go."""
+        """Remove the cheapest channel."""
         k = self.cheapest
-        prices, reader, inverse = self.prices[k], self.readers[k + 1], self.inverses[k + 1]
+        prices, reader, precision = self.prices[k], self.readers[k + 1], self.precisions[k + 1]
         gone = int(prices.argmin())
         kept = torch.arange(len(prices), device=prices.device) != gone
-        refitted = _refitted(self.stages[k + 1], reader.mean, inverse, gone)
+        refitted = _without(self.stages[k + 1], reader.mean, precision, gone)
         self.stages[k : k + 2] = without_channels(self.stages[k], refitted, kept)
-        self.inverses[k + 1] = _inverse_without(inverse, gone)[kept][:, :, kept]
+        self.precisions[k + 1] = precision[kept][:, :, kept].contiguous()
         reader.mean, reader.together = reader.mean[kept], reader.together[kept]
-        self.readers[k].importance = self.readers[k].importance[kept]
+        self.readers[k].fisher = self.readers[k].fisher[kept]
         self.prices.pop(k)
         self.prices.pop(k - 1, None)  # the reader before has one output less
         self._look()
@@ -82,46 +82,36 @@ def _saved(stages: Sequence[Stage], k: int) -> int:
     return stages[k].weight[0].numel() + 1 + stages[k + 1].weight[:, 0].numel()
 
 
-def _inverse(reader: "Reader") -> Tensor:
-    """Of H with a little on its diagonal, in the same shape."""
+def _precision(reader: "Reader") -> Tensor:
+    """P = H⁻¹ with a little on the diagonal of H, (in, positions, in, positions)."""
     size = math.prod(reader.mean.shape)
     matrix, moments = (one.reshape(size, size) for one in (reader.covariance, reader.moments))
     least = NOISE * moments.diagonal().mean().clamp_min(1e-30)  # where nothing varies
     ridge = (DAMPING * matrix.diagonal().mean()).clamp_min(least)
     eye = torch.eye(size, dtype=matrix.dtype, device=matrix.device)
     whole = torch.cholesky_inverse(torch.linalg.cholesky(matrix + ridge * eye))
-    return whole.view(reader.moments.shape)
+    return whole.contiguous().view(reader.moments.shape)
 
 
-def _apart(reader: Stage, importance: Tensor, blocks: Tensor) -> Tensor:
+def _apart(reader: Stage, fisher: Tensor, blocks: Tensor) -> Tensor:
     """What each channel means to ``reader``, by its own (in, positions, positions) of H, (in,)."""
     weight = reader.by_position
-    return torch.einsum("oip,ipq,oiq,o->i", weight, blocks, weight, importance)
+    return torch.einsum("oip,ipq,oiq,o->i", weight, blocks, weight, fisher)
 
 
-def _own(matrix: Tensor) -> Tensor:
-    """The block of each channel, (in, positions, positions)."""
+def _channel_blocks(matrix: Tensor) -> Tensor:
+    """The diagonal block of each channel, (in, positions, positions)."""
     return torch.einsum("ipiq->ipq", matrix)
 
 
-def _refitted(reader: Stage, mean: Tensor, inverse: Tensor, gone: int) -> Stage:
-    """``reader`` with what channel ``gone`` gave it made up for by the others and the bias."""
-    weight = reader.by_position
-    change = torch.einsum("op,pjr->ojr", weight[:, gone], _reach(inverse, gone))
-    bias = reader.bias + torch.einsum("ojr,jr->o", change, mean)
-    return replace(reader, weight=(weight - change).view_as(reader.weight), bias=bias)
-
-
-def _inverse_without(inverse: Tensor, gone: int) -> Tensor:
-    """H⁻¹ as it is for the other channels, zeros for the one that is ``gone``."""
-    reach = _reach(inverse, gone)
-    return inverse - torch.einsum("jrp,pls->jrls", inverse[:, :, gone], reach)
-
-
-def _reach(inverse: Tensor, gone: int) -> Tensor:
-    """(H⁻¹_ii)⁻¹ H⁻¹_i,: of a channel i, (positions, in, positions)."""
-    block = torch.linalg.inv(inverse[gone, :, gone])
-    return torch.einsum("pq,qjr->pjr", block, inverse[gone])
+def _without(reader: Stage, mean: Tensor, precision: Tensor, gone: int) -> Stage:
+    """``reader`` refitted to the other channels and the bias; ``precision`` changes in place."""
+    before = reader.by_position.flatten(1)
+    weight, positions = before.clone(), mean.shape[1]
+    places = torch.arange(gone * positions, (gone + 1) * positions, device=weight.device)
+    remove_sources_(weight, precision.view(before.shape[1], -1), places)
+    bias = reader.bias + (before - weight) @ mean.flatten()
+    return replace(reader, weight=weight.view_as(reader.weight), bias=bias)
 
 
 # --- looking at data ------------------------------------------------------------------------------
@@ -134,13 +124,13 @@ class Reader:
     Attributes:
         mean: of the inputs, (in, positions).
         moments: E[x xᵀ], (in, positions, in, positions).
-        importance: F, (out,).
+        fisher: F, (out,).
         together: what an input means to the loss as a whole, over the sum of its parts, (in,).
     """
 
     mean: Tensor
     moments: Tensor
-    importance: Tensor
+    fisher: Tensor
     together: Tensor
 
     @classmethod
@@ -171,7 +161,7 @@ def measured(network: CompactChain, rows: Sequence[Pair], task: str | LossFuncti
             reader.mean += share * seen.mean(dim=0)
             reader.moments += share * torch.einsum("nip,njq->ipjq", seen, seen) / len(seen)
             by_channel = slopes[k].double().square().movedim(axes[k], 0).flatten(1)
-            reader.importance += by_channel.sum(dim=1) / count
+            reader.fisher += by_channel.sum(dim=1) / count
         for k in range(1, len(stages)):
             felt[k].append(_felt(read[k].detach(), slopes[len(stages) + k - 1], axes[k - 1]))
     for stage, reader, parts in zip(stages[1:], readers[1:], felt[1:], strict=True):
@@ -190,7 +180,7 @@ def _felt(values: Tensor, slopes: Tensor, axis: int) -> Tensor:
 def _together(stage: Stage, reader: Reader, felt: Tensor) -> Tensor:
     means, whole, slope = felt
     meant = (whole - means.mean(dim=0) * slope).square().mean(dim=0)
-    apart = _apart(stage, reader.importance, _own(reader.covariance))
+    apart = _apart(stage, reader.fisher, _channel_blocks(reader.covariance))
     return torch.where(apart > 0, meant / apart, 1.0)
 
 
@@ -211,7 +201,7 @@ def in_principal_axes(
         weight = reader.by_position[:, m:]
         own = readers[k + 1].moments[m:, :, m:]
         second = torch.einsum("ipjp->ij", own) / weight.shape[2]
-        cost = torch.einsum("oip,o,ojp->ij", weight, readers[k + 1].importance, weight)
+        cost = torch.einsum("oip,o,ojp->ij", weight, readers[k + 1].fisher, weight)
         size, axes = torch.linalg.eigh(second)
         works = size > NOISE * size.max().clamp_min(1e-300)
         root = axes[:, works] * size[works].sqrt()

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.direct import direct_space, fold_constants, keep_neurons, simplified
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.cutting.chain_refinement import refine_chain
-from torchsparcs.cutting.model_refinement import refine_model
+from torchsparcs.cutting.model_ladder import refine_model
 from torchsparcs.cutting.refinement import RefineConfig, refine
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralModule, SpectralNetwork, spectral_modules
@@ -152,17 +151,12 @@ def _exact(network: SpectralModule, keep: Sequence[Tensor] | None) -> CompactNet
     return dense.train(network.training).requires_grad_(is_free)
 
 
-def _refined(
-    head: SpectralModule, exact: nn.Module, given: Given, *, progress: bool
-) -> CompactNetwork | CompactChain:
+def _refined(head: SpectralModule, exact: nn.Module, given: Given, *, progress: bool) -> nn.Module:
     """What ``head`` is exactly, cut as far as data, validation, task and config allow."""
-    refined: CompactNetwork | CompactChain
-    if isinstance(head, SpectralChain):
-        assert isinstance(exact, CompactChain)
-        refined = refine_chain(exact, *given, normalise=head.normalise, progress=progress)
-    else:
-        assert isinstance(exact, CompactNetwork)
-        refined = refine(exact, *given, progress=progress)
+    if isinstance(exact, CompactNetwork):
+        return refine(exact, *given, progress=progress).train(head.training)
+    assert isinstance(head, SpectralChain)
+    refined = refine_model(exact, *given, normalise=head.normalise, progress=progress)
     return refined.train(head.training)
 
 

@@ -12,6 +12,7 @@ from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.stages import Stage, merged_stage, trimmed_stage
 from torchsparcs.cutting.channels import DAMPING, ChannelCutting, measured, some_places
 from torchsparcs.cutting.refinement import constant_loss
+from torchsparcs.cutting.removal import cut_to_budget
 from torchsparcs.spectral.linear_maps import channel_weights, composed, merged, patches
 from torchsparcs.training.data import Pair
 from torchsparcs.training.tasks import LossFunction, evaluate
@@ -20,37 +21,36 @@ AT_ONCE = 64  # rows
 TRIFLE = 0.02  # of the loss, or of so much of the loss of a constant answer
 
 
-def cuts_to(
+def chain_cuts(
     network: CompactChain, data: Pair, task: str | LossFunction, parameters: int
-) -> list[CompactChain]:
+) -> dict[str, CompactChain]:
     """``network`` with at most so many parameters, where its layers need one channel each.
 
     Its cheapest channels go. Linear layers are merged where that is smaller. Other layers go as
     long as the loss on ``data``, some rows it was trained on, is lower with one layer less and as
-    many parameters. That is the first. Where one more layer could go, there are others without it:
-    fine-tuning will tell. A network that is no better than a constant answer is not worth that, and
-    to compare with one says nothing. Where channels alone do not make it small enough, another has
-    a smaller kernel.
+    many parameters. That is "channels". Where one more layer could go, "narrow" and "wide" are
+    without it: fine-tuning will tell. A network that is no better than a constant answer is not
+    worth that, and to compare with one says nothing. Where channels alone do not make it small
+    enough, "kernel" has a smaller kernel.
     """
     network = merged_and_trimmed(network, data, task)
     constant = constant_loss(network, data, task)
     best = with_fewer_channels(network, data, task, parameters)
     best_loss = evaluate(best, data, task).loss
     while True:
-        found = []
-        for shorter in with_a_layer_less(network, data, task):
+        shorter_ones = []
+        for way, shorter in with_a_layer_less(network, data, task).items():
             cut = with_fewer_channels(shorter, data, task, parameters)
             cut_loss = evaluate(cut, data, task).loss
             if cut_loss < constant:
-                found.append((cut.parameter_count, cut_loss, cut, shorter))
-        better = [one for one in found if one[1] <= best_loss < constant]
+                shorter_ones.append((way, cut_loss, cut, shorter))
+        better = [each for each in shorter_ones if each[1] <= best_loss < constant]
         if not better:
             break
-        _, best_loss, best, network = min(better, key=lambda one: one[0])
-    others = [cut for _, _, cut, _ in found]
-    if best.parameter_count > parameters:
-        others += with_a_smaller_kernel(best, data, task)
-    return [best, *others]
+        _, best_loss, best, network = min(better, key=lambda each: each[2].parameter_count)
+    ways = {"channels": best, **{way: cut for way, _, cut, _ in shorter_ones}}
+    trimmed = with_a_smaller_kernel(best, data, task) if best.parameter_count > parameters else None
+    return ways if trimmed is None else {**ways, "kernel": trimmed}
 
 
 def as_good_as(loss: float, constant: float) -> float:
@@ -68,8 +68,7 @@ def with_fewer_channels(
 ) -> CompactChain:
     """With at most so many parameters: its cheapest channels gone, for what each one takes."""
     cutting = ChannelCutting(network, in_batches(data), task)
-    while cutting.parameters > parameters and cutting.rate < torch.inf:
-        cutting.step()
+    cut_to_budget([cutting], parameters)
     return cutting.result()
 
 
@@ -91,15 +90,15 @@ def merged_and_trimmed(network: CompactChain, data: Pair, task: str | LossFuncti
 
 def with_a_smaller_kernel(
     network: CompactChain, data: Pair, task: str | LossFunction
-) -> list[CompactChain]:
-    """Without the outermost positions of the kernel that is cheapest to trim; none if none can."""
+) -> CompactChain | None:
+    """Without the outermost positions of the kernel that is cheapest to trim; None if none can."""
     stages = network.stages()
     smaller = [
         network.with_stages([*stages[:k], inner, *stages[k + 1 :]])
         for k, stage in enumerate(stages)
         if (inner := trimmed_stage(stage)) is not None
     ]
-    return sorted(smaller, key=lambda one: evaluate(one, data, task).loss)[:1]
+    return min(smaller, key=lambda chain: evaluate(chain, data, task).loss, default=None)
 
 
 def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:
@@ -116,25 +115,25 @@ def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:
 
 def with_a_layer_less(
     network: CompactChain, data: Pair, task: str | LossFunction
-) -> list[CompactChain]:
-    """Without the layer that is cheapest to do without; none where none can go.
+) -> dict[str, CompactChain]:
+    """Without the layer that is cheapest to do without; nothing where none can go.
 
     What came after it hears what it heard, through a map of its own kind: fitted by least squares,
-    the error of each output weighted as its importance says. One such network has the kernel that
-    came after, another one that sees as far as both did, where that takes no more parameters.
+    the error of each output weighted by its Fisher information. "narrow" has the kernel that
+    came after, "wide" sees as far as both did, where that takes no more parameters.
     """
     stages, readers = network.stages(), measured(network, in_batches(data), task)
-    shorter = []
-    for kind in (_narrow, _wide):
+    shorter = {}
+    for way, kind in (("narrow", _narrow), ("wide", _wide)):
         found: list[tuple[float, int, Stage]] = []
         for k in range(len(stages) - 1):
             like = kind(stages[k], stages[k + 1])
             if like is not None:
-                price, direct = _direct(network, k, like, readers[k + 1].importance, data)
+                price, direct = _direct(network, k, like, readers[k + 1].fisher, data)
                 found.append((float(price), k, direct))
         if found:
             _, k, direct = min(found, key=lambda one: one[0])
-            shorter.append(network.with_stages([*stages[:k], direct, *stages[k + 2 :]]))
+            shorter[way] = network.with_stages([*stages[:k], direct, *stages[k + 2 :]])
     return shorter
 
 
@@ -156,7 +155,7 @@ def _wide(here: Stage, there: Stage) -> nn.Module | None:
 
 @torch.no_grad()
 def _direct(
-    network: CompactChain, k: int, like: nn.Module, importance: Tensor, data: Pair
+    network: CompactChain, k: int, like: nn.Module, fisher: Tensor, data: Pair
 ) -> tuple[Tensor, Stage]:
     """The best stage from what layer k reads to what layer k + 1 gives, and what it costs."""
     generator = torch.Generator().manual_seed(0)
@@ -177,4 +176,4 @@ def _direct(
     error = (target - columns @ fit).square().mean(dim=0)
     kernel = channel_weights(like).shape[2:]
     weight = fit[:-1].T.reshape(target.shape[1], patch.shape[1], *kernel)
-    return (importance * error).sum(), Stage(like, weight, fit[-1], network.active[k + 1])
+    return (fisher * error).sum(), Stage(like, weight, fit[-1], network.active[k + 1])

@@ -1,9 +1,7 @@
-"""Taking sources away from a network in direct space, its listeners refitted by least squares.
+"""Backward elimination of inputs, neurons and blocks of a dense network, by ``removal``'s formula.
 
-A layer i hears sources with Gram matrix G. If source q is taken away and the weights W_i are
-refitted, W_i ← W_i − W_iq P_q / P_qq with P = G⁻¹, and the squared error of i grows by
-W_iq² / P_qq. The cost of q is the sum over its listeners, each weighted by how strongly the output
-feels it. So duplicates and linear combinations of other sources cost nothing.
+A source q costs Σ_i g_i W_iq² / P_qq over its listeners i, g_i the gain from i to the output. So
+duplicates and linear combinations of other sources cost nothing.
 """
 
 from dataclasses import replace
@@ -22,6 +20,7 @@ from torchsparcs.compact.direct import (
     reoriented,
     simplified,
 )
+from torchsparcs.cutting.removal import cut_to_budget, remove_sources_
 
 RIDGE = 1e-8  # relative to the mean square of each source
 WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as they are
@@ -32,12 +31,12 @@ BLOCKS_EVERY = 0.95  # whole blocks are looked at again when the size has fallen
 
 
 class Elimination:
-    """A network from which inputs, hidden neurons and blocks are taken one by one.
+    """A network from which inputs, hidden neurons and blocks are removed one by one.
 
     The activities are those of the network as it came; form a new one after many cuts.
 
     Shape: sources are numbered I inputs, a constant, H hidden neurons (S = I + 1 + H in all);
-    listeners are numbered H hidden neurons, O outputs. An error of output o counts ``importance``,
+    listeners are numbered H hidden neurons, O outputs. An error of output o counts ``fisher``,
     (O,), times its square, or simply its square. Where there are more inputs than rows (or
     than 2048) the F free sources, whose weights are refitted, are those after them; else F = S.
     """
@@ -47,10 +46,10 @@ class Elimination:
         direct: DirectSpace,
         inputs: Tensor,
         *,
-        importance: Tensor | None = None,
+        fisher: Tensor | None = None,
         ridge: float = RIDGE,
     ):
-        self.direct, self.importance, self.ridge = direct, importance, ridge
+        self.direct, self.fisher, self.ridge = direct, fisher, ridge
         self.sources, self.slopes = activities(direct, inputs)
         self.power = self.sources.square().mean(dim=0)  # (S,), what goes where nothing is refitted
         self.weights = with_bias(direct)  # (H + O, S)
@@ -62,17 +61,17 @@ class Elimination:
         starts = [self.first + rows.start for rows in self.layers]
         self.levels = [slice(0, direct.inputs), *map(slice, starts, starts[1:])]  # their sources
         self.alive = torch.ones(direct.hidden, dtype=torch.bool, device=self.weights.device)
-        self.inverses = self._inverses()
+        self.precisions = self._precisions()
 
     def costs(self) -> Tensor:
         """By how much the squared error of the output grows without each source, (S,)."""
         gain = self._gain()
         cost = torch.zeros_like(self.weights[0])
-        for rows, inverse in zip(self.layers, self.inverses, strict=True):
-            certainty = self._certainty(inverse)
+        for rows, matrix in zip(self.layers, self.precisions, strict=True):
+            precision = self._diagonal(matrix)
             felt = gain[rows] @ self.weights[rows].square()
             unfitted = felt * self.power
-            cost += torch.where(certainty > 0, felt / certainty.clamp_min(1e-300), unfitted)
+            cost += torch.where(precision > 0, felt / precision.clamp_min(1e-300), unfitted)
         return cost
 
     def savings(self) -> Tensor:
@@ -99,7 +98,7 @@ class Elimination:
         return total
 
     def remove(self, sources: Tensor) -> None:
-        """Take ``sources`` (n,) from every layer; hidden neurons among them are gone."""
+        """Remove ``sources`` (n,) from every layer; hidden neurons among them are gone."""
         for layer in range(len(self.layers)):
             self.remove_block(layer, sources)
         neurons = sources[sources >= self.first] - self.first
@@ -125,31 +124,27 @@ class Elimination:
 
         Taking the sources q of a block from a layer costs W_q (P_qq)⁻¹ W_qᵀ for each of its rows.
         """
-        rows, inverse, level = self.layers[layer], self.inverses[layer], self.levels[source]
+        rows, precision, level = self.layers[layer], self.precisions[layer], self.levels[source]
         heard = (self.weights[rows, level] != 0).any(dim=0)
         sources = heard.nonzero().squeeze(1) + level.start
         if not len(sources):
             return 0.0, sources
-        if not (self._certainty(inverse)[sources] > 0).all():
+        if not (self._diagonal(precision)[sources] > 0).all():
             return torch.inf, sources
         places = sources - self.fixed
-        certainty = inverse[places[:, None], places]
         block = self.weights[rows][:, sources]
-        error = (torch.linalg.solve(certainty, block.T).T * block).sum(dim=1)
+        refit = torch.linalg.solve(precision[places[:, None], places], block.T).T
+        error = (refit * block).sum(dim=1)
         cost = (self._gain()[rows] @ error).item()
         return cost / (len(sources) * self._living(rows)), sources
 
     def remove_block(self, layer: int, sources: Tensor) -> None:
-        """Take ``sources`` (n,) from one layer, W ← W − W_q (P_qq)⁻¹ P_q and P likewise."""
-        rows, inverse = self.layers[layer], self.inverses[layer]
-        known = sources[self._certainty(inverse)[sources] > 0]
+        """Remove ``sources`` (n,) from one layer, its weights refitted."""
+        rows, precision = self.layers[layer], self.precisions[layer]
+        known = sources[self._diagonal(precision)[sources] > 0]
         if len(known):
-            places = known - self.fixed
-            steps = torch.linalg.solve(inverse[places[:, None], places], inverse[places])
-            self.weights[rows, self.fixed :] -= self.weights[rows][:, known] @ steps
-            inverse -= inverse[:, places] @ steps
-            inverse[places] = inverse[:, places] = 0
-        self.weights[rows, sources[:, None]] = 0
+            remove_sources_(self.weights[rows, self.fixed :], precision, known - self.fixed)
+        self.weights[rows, sources] = 0
 
     def unlike(self, sources: Tensor) -> Tensor:
         """Those of ``sources`` (n,) that can go together: none does the work of one before it."""
@@ -158,8 +153,8 @@ class Elimination:
             return sources
         places = free - self.fixed
         likeness = torch.zeros(len(free), len(free)).to(self.weights)
-        for inverse in self.inverses:
-            part = inverse[places[:, None], places]
+        for precision in self.precisions:
+            part = precision[places[:, None], places]
             scale = part.diagonal().clamp_min(1e-300).sqrt()
             likeness = torch.maximum(likeness, (part / scale / scale[:, None]).abs())
         kept: list[int] = []
@@ -180,32 +175,32 @@ class Elimination:
         """The squared output error for each unit of squared error in a row's signal, (H + O,)."""
         outgoing = self.weights[:, self.first :]
         gain = torch.ones_like(self.weights[:, 0])
-        if self.importance is not None:
-            gain[self.direct.hidden :] = self.importance
+        if self.fisher is not None:
+            gain[self.direct.hidden :] = self.fisher
         for rows in reversed(self.layers[:-1]):
             felt = gain[rows.stop :] @ outgoing[rows.stop :, rows].square()
             gain[rows] = self.slopes[rows] * felt
         return gain
 
-    def _certainty(self, inverse: Tensor) -> Tensor:
+    def _diagonal(self, precision: Tensor) -> Tensor:
         """The diagonal of P, zero where it is not known, (S,)."""
-        return torch.nn.functional.pad(inverse.diagonal(), (self.fixed, 0))
+        return torch.nn.functional.pad(precision.diagonal(), (self.fixed, 0))
 
-    def _inverses(self) -> list[Tensor]:
-        """Of each layer the inverse Gram matrix of the free sources it hears, else zero, (F, F)."""
+    def _precisions(self) -> list[Tensor]:
+        """The inverse Gram matrices of the free sources each layer hears, else zero, (F, F)."""
         sources = self.sources[:, self.fixed :]
         gram = damped(sources.T @ sources / len(sources), self.ridge)
-        inverses = []
+        precisions = []
         for rows in self.layers:
             heard = (self.weights[rows, self.fixed :] != 0).any(dim=0).nonzero().squeeze(1)
-            inverse = torch.zeros_like(gram)
-            inverse[heard[:, None], heard] = torch.linalg.inv(gram[heard[:, None], heard])
-            inverses.append(inverse)
-        return inverses
+            precision = torch.zeros_like(gram)
+            precision[heard[:, None], heard] = torch.linalg.inv(gram[heard[:, None], heard])
+            precisions.append(precision)
+        return precisions
 
 
 def eliminated(direct: DirectSpace, inputs: Tensor, count: int) -> DirectSpace:
-    """Without the ``count`` hidden neurons that cost least."""
+    """``direct`` without the ``count`` hidden neurons that cost least."""
     elimination = Elimination(direct, inputs)
     for _ in range(min(count, direct.hidden)):
         costs = elimination.costs()[elimination.first :]
@@ -214,11 +209,10 @@ def eliminated(direct: DirectSpace, inputs: Tensor, count: int) -> DirectSpace:
     return elimination.result()
 
 
-class Cutting:
-    """A network that gets smaller step by step; its options are those of :class:`Elimination`.
+class NeuronCutting:
+    """A dense network as a :class:`Cutting`; its options are those of :class:`Elimination`.
 
-    What goes next, an input, a hidden neuron or a whole block, is what costs least for each
-    parameter that goes with it.
+    What goes next is an input, a hidden neuron or a whole block.
     """
 
     def __init__(self, direct: DirectSpace, inputs: Tensor, **options: Any):
@@ -252,7 +246,7 @@ class Cutting:
                 self.rate, self.block = rate, (layer, sources)
 
     def step(self) -> None:
-        """Let it go."""
+        """Remove the cheapest source or block."""
         if self.block is not None:
             self.elimination.remove_block(*self.block)
         else:
@@ -264,13 +258,12 @@ class Cutting:
 
 
 def cut_to(direct: DirectSpace, inputs: Tensor, parameters: int) -> DirectSpace:
-    """At most ``parameters`` of them left, or as few as there can be."""
+    """``direct`` with at most ``parameters`` of them, or as few as there can be."""
     direct = simplified(direct)
     if parameter_count(direct) <= parameters:
         return direct
-    cutting = Cutting(direct, inputs)
-    while cutting.parameters > parameters and cutting.rate < torch.inf:
-        cutting.step()
+    cutting = NeuronCutting(direct, inputs)
+    cut_to_budget([cutting], parameters)
     small = cutting.result()
     if is_read(small).any() or parameters < 2 * direct.outputs:
         return small
@@ -291,9 +284,7 @@ def _turned(elimination: Elimination, inputs: Tensor) -> Elimination:
         other = reoriented(direct, inputs, outputs + 1, source) if len(sources) else direct
         if other is direct:
             continue
-        turned = Elimination(
-            other, inputs, importance=elimination.importance, ridge=elimination.ridge
-        )
+        turned = Elimination(other, inputs, fisher=elimination.fisher, ridge=elimination.ridge)
         after, _ = turned.block_rate(outputs, source)
         if after < share * before and turned.parameters <= elimination.parameters:
             best, share = turned, after / before
@@ -317,12 +308,19 @@ def _line(direct: DirectSpace, sources: Tensor) -> DirectSpace:
     )
 
 
-def is_refittable(weights: Tensor, inputs: int) -> Tensor:
-    """The sources a layer hears and whose weights may be refitted, (S,) bool."""
-    heard = (weights != 0).any(dim=0)
-    if inputs > WIDEST_REFIT:
-        heard[:inputs] = False
-    return heard
+def without_block(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> DirectSpace:
+    """Without the block (target, source), its signal refitted into the target's other sources."""
+    elimination = Elimination(direct, inputs)
+    heard = (elimination.weights[elimination.layers[target - 1]] != 0).any(dim=0)
+    level = elimination.levels[source]
+    sources = heard[level].nonzero().squeeze(1) + level.start
+    if source == 0 and elimination.fixed:  # inputs without a precision: only neurons take over
+        rows, free = elimination.layers[target - 1], elimination.sources[:, elimination.fixed :]
+        signal = elimination.sources[:, sources] @ elimination.weights[rows][:, sources].T
+        refit = signal.T @ free / len(free) @ elimination.precisions[target - 1]
+        elimination.weights[rows, elimination.fixed :] += refit
+    elimination.remove_block(target - 1, sources)
+    return from_biased(direct, elimination.weights)
 
 
 def damped(gram: Tensor, ridge: float = RIDGE) -> Tensor:

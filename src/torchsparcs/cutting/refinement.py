@@ -5,17 +5,15 @@ afterwards: each layer that heard it is refitted to its old input signal from th
 left, in closed form, so duplicates and linear combinations cost nothing to remove.
 """
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from torchsparcs.compact.direct import (
     DirectSpace,
-    activities,
     connected_blocks,
     layer_slices,
     parameter_count,
@@ -23,7 +21,7 @@ from torchsparcs.compact.direct import (
     simplified,
 )
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.cutting.neurons import damped, eliminated, from_biased, is_refittable, with_bias
+from torchsparcs.cutting.neurons import eliminated, without_block
 from torchsparcs.training.config import TrainConfig, check_amounts, check_counts
 from torchsparcs.training.data import Data, is_pair, placed
 from torchsparcs.training.loop import NonFiniteLossError
@@ -31,7 +29,6 @@ from torchsparcs.training.progress import cutting_progress
 from torchsparcs.training.tasks import LossFunction, check_data, evaluate, predict, resolve_task
 from torchsparcs.training.train import train
 
-PASSED_OVER = 2  # rungs with too high a loss before it is given up
 SHARE_PER_ROUND = 0.1  # of the neurons, cut before the Gram matrix is formed anew
 
 
@@ -182,7 +179,7 @@ class _Refining:
     def _without_block(self, direct: DirectSpace, target: int, source: int) -> DirectSpace:
         turned = reoriented(direct, self.inputs, target, source)
         for origin in (direct,) if turned is direct else (direct, turned):
-            candidate = cut_block(origin, self.inputs, target, source)
+            candidate = without_block(origin, self.inputs, target, source)
             if parameter_count(simplified(candidate)) >= parameter_count(direct):
                 continue
             loss = self.loss(candidate)
@@ -192,27 +189,6 @@ class _Refining:
             if loss <= self.limit:
                 return simplified(candidate)
         return direct
-
-
-def cut_block(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> DirectSpace:
-    """Without the block (target, source), its signal refitted into the target's other sources."""
-    rows, columns = layer_slices(direct)
-    mine, cut = rows[target - 1], columns[source]
-    sources, _ = activities(direct, inputs)
-    weights = with_bias(direct)
-    shift = weights.shape[1] - direct.weights.shape[1]  # the bias column stands after the inputs
-    cut = cut if source == 0 else slice(cut.start + shift, cut.stop + shift)
-    signal = sources[:, cut] @ weights[mine, cut].T
-    weights[mine, cut] = 0
-    kept = is_refittable(weights[mine], direct.inputs)
-    others = sources[:, kept]
-    gram = damped(others.T @ others / len(others))
-    row_index = torch.arange(mine.start, mine.stop, device=weights.device)
-    column_index = kept.nonzero().squeeze(1)
-    weights[row_index[:, None], column_index] += torch.linalg.solve(
-        gram, others.T @ signal / len(others)
-    ).T
-    return from_biased(direct, weights)
 
 
 def _some_inputs(data: Data, config: RefineConfig) -> Tensor:
@@ -231,35 +207,6 @@ def _some_inputs(data: Data, config: RefineConfig) -> Tensor:
     if not parts:
         raise ValueError("Expected data with at least one batch. Got none.")
     return torch.cat(parts)
-
-
-class Judged(Protocol):
-    """A network on the way down."""
-
-    @property
-    def loss(self) -> float: ...
-
-    @property
-    def parameters(self) -> int: ...
-
-
-Step = TypeVar("Step", bound=Judged)
-
-
-def last_within(rungs: Iterable[Step], allowance: float, show: Callable[[str], None]) -> Step:
-    """The last of ``rungs`` whose loss is at most ``allowance`` higher than the lowest so far.
-
-    A few that are not are passed over: smaller ones may have got rid of what was in the way.
-    """
-    best, limit, passed = None, math.inf, 0
-    for rung in rungs:
-        show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {limit:.4g}")
-        if best is None or rung.loss <= limit:
-            best, limit, passed = rung, min(limit, rung.loss + allowance), 0
-        elif (passed := passed + 1) > PASSED_OVER:
-            break
-    assert best is not None
-    return best
 
 
 def constant_loss(network: nn.Module, validation: Data, task: str | LossFunction) -> float:

@@ -1,4 +1,4 @@
-"""The rows of a search: what members are fitted to, and how they are judged on the others."""
+"""Folded data: the rows of a search, what networks are fitted to and how the others judge them."""
 
 import hashlib
 import math
@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.searching.folds import Folds, folds_of, given
-from torchsparcs.spectral.population import members_of
+from torchsparcs.searching.folds import Folds, folds_of, given, is_splitter, split_folds
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.standardization import weights_of
@@ -21,9 +20,11 @@ MOST_ANSWERS = 500  # pairs of numbers that a judgement keeps
 MOST_CLASSES = 200  # whose pairs it counts
 LEAST_DOUBT = 1e-3  # of a score: less than that is no difference
 
+Rows = tuple[Any, Any, np.ndarray | None, Any]  # X, y, weights and groups
+
 
 class Judgement(NamedTuple):
-    """Of one group of fits on the rows they were not fitted to; the score with its error.
+    """The verdict on one group of fits by the rows they were not fitted to.
 
     ``answers`` hold what was true and what was said: how often each pair of classes came up,
     (classes, classes); or some pairs of standardised numbers, (rows, outputs, 2). ``own`` is the
@@ -69,20 +70,30 @@ class FoldedData:
         X: Any,
         y: Any,
         weight: np.ndarray | None,
+        groups: Any = None,
+        *,
         validation: Any,
         seed: int,
     ) -> "FoldedData":
         """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
 
         Args:
-            weight: (rows,), what :func:`counted_rows` gives.
-            validation: what ``folds_of`` takes, or a pair (X, y) of rows that nobody is fitted to.
+            weight, groups: (rows,) each, as :func:`counted_rows` gives them; groups are for a
+                splitter.
+            validation: what ``folds_of`` takes, a splitter, or a pair (X, y) of rows that nobody
+                is fitted to.
         """
         target = preprocessing.target
         inputs, targets = _transformed(preprocessing, X, y)
         weights = torch.ones(len(inputs)) if weight is None else torch.from_numpy(weight).float()
+        if groups is not None and not is_splitter(validation):
+            raise ValueError("Expected a splitter as the validation where groups are given.")
         if not isinstance(validation, (tuple, list)):
-            folds = folds_of(validation, targets, target.classes is not None, seed)
+            folds = (
+                split_folds(validation, X, y, groups)
+                if is_splitter(validation)
+                else folds_of(validation, targets, target.classes is not None, seed)
+            )
             return cls(inputs, targets, weights, folds, target.task)
         if len(validation) != 2:
             raise ValueError(f"Expected validation to be a pair (X, y). Got {len(validation)}.")
@@ -99,9 +110,13 @@ class FoldedData:
     def fits(self) -> int:
         return self.folds.fits
 
+    def final(self, group: int) -> int:
+        """The member, among all groups of fits, that gives the network of ``group``."""
+        return (group + 1) * self.fits - 1
+
     @property
     def rows(self) -> int:
-        """How many some fit is fitted to."""
+        """How many rows some fit is fitted to."""
         return int(self.folds.is_fitted.sum())
 
     @property
@@ -111,7 +126,7 @@ class FoldedData:
         return self.inputs[fitted], self.targets[fitted]
 
     def digest(self) -> str:
-        """Tells these rows, and how they are shared out, from any others."""
+        """A hash that tells these rows, and their folds, from any others."""
         parts = (self.inputs, self.targets, self.weights, self.folds.fitted, self.folds.judge)
         digest = hashlib.sha256(repr([(part.shape, part.dtype) for part in parts]).encode())
         for part in parts:
@@ -126,6 +141,17 @@ class FoldedData:
             weights=self.weights.to(device),
             folds=self.folds.to(device),
         )
+
+    def of_fit(self, fit: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """The rows that ``fit`` sees, inputs and targets, and what each of them counts."""
+        rows = self.folds.fitted[fit]
+        return (self.inputs[rows], self.targets[rows]), self.weights[rows]
+
+    @property
+    def judging(self) -> tuple[Tensor, Tensor]:
+        """The rows that judge, inputs and targets."""
+        rows = self.folds.judged
+        return self.inputs[rows], self.targets[rows]
 
     def judging_fits(self, count: int | None = None) -> "FoldedData":
         """The same rows with only those fits that judge some, or the first ``count`` of them."""
@@ -162,33 +188,42 @@ class FoldedData:
 
     @torch.no_grad()
     def judge(self, population: nn.Module) -> list[Judgement]:
-        """Of each group, every judged row by the fit that was not fitted to it."""
-        members, task = members_of(population), resolve_task(self.task)
-        assert members is not None
+        """The judgement of each group of a population's members."""
+        return self.judge_outputs(predict(population, self.judging)[0])
+
+    @torch.no_grad()
+    def judge_outputs(self, output: Tensor) -> list[Judgement]:
+        """The judgement of each group by its outputs, (groups · fits, judged rows, ...).
+
+        Every row counts with the output of the fit that was not fitted to it.
+        """
+        task, rows = resolve_task(self.task), self.folds.judged
         assert task.losses is not None
         assert task.scores is not None
-        rows = self.folds.judged
         target, weight = self.targets[rows], self.weights[rows].double()
-        output, _, _ = predict(population, (self.inputs[rows], target))
-        grouped = output.unflatten(0, (members // self.fits, self.fits))
         place = torch.arange(len(rows), device=output.device)
         share = weight / weight.sum()
         judgements = []
-        for group in grouped:
+        for group in output.unflatten(0, (-1, self.fits)):
             said = group[self.folds.judge[rows], place]
-            scores = task.scores(said, target, share).double()
+            scores = _by_row(task.scores(said, target, share))
             score = share @ scores
             error = (share.square() @ (scores - score).square()).sqrt()
-            loss = share @ task.losses(said, target).double()
-            own = share @ task.scores(group[-1], target, share).double()
+            loss = share @ _by_row(task.losses(said, target))
+            own = share @ _by_row(task.scores(group[-1], target, share))
             numbers = (loss.item(), score.item(), error.item())
-            answers = ANSWERS[self.task](said.cpu(), target.cpu())
+            answers = ANSWERS[self.task](said.cpu(), target.cpu()) if said.dim() == 2 else None
             judgements.append(Judgement(*numbers, answers, own.item()))
         return judgements
 
 
+def _by_row(values: Tensor) -> Tensor:
+    """One number for each row, in float64; where a row has several, their mean."""
+    return values.double() if values.dim() == 1 else values.double().flatten(1).mean(dim=1)
+
+
 def _pairs(output: Tensor, target: Tensor) -> Tensor:
-    """Of rows evenly spread, (rows, outputs, 2)."""
+    """Pairs of rows evenly spread, (rows, outputs, 2)."""
     stride = math.ceil(output.numel() / MOST_ANSWERS)
     pairs = torch.stack([target.reshape(output.shape).double(), output.double()], dim=-1)
     return pairs[::stride].round(decimals=4)
@@ -205,19 +240,25 @@ def _counts(said: Tensor, true: Tensor, classes: int) -> Tensor | None:
 # What was true and what was said, by the task.
 ANSWERS: dict[str, Callable[[Tensor, Tensor], Tensor | None]] = {
     "regression": _pairs,
-    "binary": lambda output, target: _counts(output[:, 0] > 0, target.flatten() > 0.5, 2),
+    "binary": lambda output, target: (
+        _counts(output[:, 0] > 0, target.flatten() > 0.5, 2) if output.shape[1] == 1 else None
+    ),
     "multiclass": lambda output, target: _counts(output.argmax(1), target, output.shape[1]),
 }
 
 
-def counted_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray | None]:
-    """X, y and the weights, checked; rows of weight zero are left out."""
+def counted_rows(X: Any, y: Any, sample_weight: Any, groups: Any = None) -> Rows:
+    """X, y, the weights and the groups, checked; rows of weight zero are left out."""
     _check_rows(X, y)
+    groups = None if groups is None else np.asarray(groups)
+    if groups is not None and groups.shape != (len(y),):
+        raise ValueError(f"Expected a group for each of {len(y)} rows. Got {groups.shape}.")
     weight = weights_of(sample_weight, len(X))
     if weight is None:
-        return X, y, None
+        return X, y, None, groups
     counts = weight > 0
-    return rows_of(X, counts), rows_of(y, counts), weight[counts]
+    kept = None if groups is None else groups[counts]
+    return rows_of(X, counts), rows_of(y, counts), weight[counts], kept
 
 
 def _transformed(

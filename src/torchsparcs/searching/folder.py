@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 
+from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.saving import MISFITS, load, save
 from torchsparcs.files.checkpoints import write_atomically
@@ -34,6 +35,7 @@ FORMAT = 1
 NEEDED = ("widths", "rows", "judged_rows", "fits", "seed")  # of the settings
 NUMBERS = ("score", "standard_error", "loss", "penalty_weight", "member")
 REAL = NUMBERS[:-1]
+OPTIONAL = ("penalty_weight", "member", "macs")
 NETWORK = re.compile(r"networks/[\w-]+\.safetensors", re.ASCII)  # the only path that is followed
 NUMBERS_IN_LINES = re.compile(r"\[\n([-+.\w,\s]*)\]")  # a line break is never inside a text
 
@@ -46,24 +48,27 @@ def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
     """
     folder = Path(path)
     cleared(folder, force=force)
-    candidates = [*result.front, result.linear]
-    names = [f"{index:02d}" for index in range(len(result.front))] + ["linear"]
+    candidates = [*result.front, *([] if result.linear is None else [result.linear])]
+    names = [*(f"{index:02d}" for index in range(len(result.front))), "linear"][: len(candidates)]
     for name, candidate in zip(names, candidates, strict=True):
         save(candidate.network, folder / "networks" / f"{name}.safetensors")
+    if result.trained is not None:
+        save(result.trained, folder / "networks" / "trained.safetensors")
     rows = [_row(candidate, name) for name, candidate in zip(names, candidates, strict=True)]
+    front, linear = rows[: len(result.front)], rows[len(result.front) :]
     found = {
-        "front": rows[:-1],
-        "linear": rows[-1],
+        "front": front,
+        "linear": linear[0] if linear else None,
         "answers": [None if c.answers is None else c.answers.tolist() for c in candidates],
         "attempts": [attempt._asdict() for attempt in result.attempts],
     }
     write_json(folder / "front.json", found)
-    write_text(folder / "front.csv", as_csv(rows[:-1]))
+    write_text(folder / "front.csv", as_csv(front))
     _write_history(folder, result.history)
     settings = {
         "format": FORMAT,
         "settings": result.settings,
-        "preprocessing": result.preprocessing.to_json(),
+        "preprocessing": result.preprocessing and result.preprocessing.to_json(),
     }
     write_json(folder / "settings.json", settings)
 
@@ -77,8 +82,6 @@ def read_run(
         known = ""
         if (folder / "parts" / "job.json").is_file():
             known = " It is not finished: sparcs search --resume goes on with it."
-        elif (folder / "networks" / "trained.safetensors").is_file():
-            known = " It holds a search of a network: load() reads each file of networks/."
         raise FileNotFoundError(
             f"Expected the folder of a search. {folder} has no settings.json.{known}"
         )
@@ -90,20 +93,24 @@ def read_run(
             raise ValueError(f"it has format {settings['format']}, a newer torchsparcs wrote it")
         _check_settings(settings["settings"])
         older = {name: settings[name] for name in ("hardware", "versions") if name in settings}
-        preprocessing = Preprocessing.from_json(settings["preprocessing"])
+        is_table = settings["preprocessing"] is not None
+        preprocessing = Preprocessing.from_json(settings["preprocessing"]) if is_table else None
         found = read_json(folder / "front.json")
-        rows = [*found["front"], found["linear"]]
-        if len(rows) < 2 or len({row["network"] for row in rows}) < len(rows):
+        rows = [*found["front"], *([found["linear"]] if is_table else [])]
+        if not found["front"] or len({row["network"] for row in rows}) < len(rows):
             raise ValueError("its front is empty, or some of its networks are the same")
         answers = found.get("answers", [None] * len(rows))  # older ones have none
         parts = [_candidate(folder, *each) for each in zip(rows, answers, strict=True)]
-        _check_networks([part["network"] for part in parts], preprocessing)
-        if not all(math.isfinite(part["score"]) for part in parts[:-1]):
+        if preprocessing is not None:
+            _check_networks([part["network"] for part in parts], preprocessing)
+        if not all(math.isfinite(part["score"]) for part in parts[: len(found["front"])]):
             raise ValueError("a network of its front has no score")
         candidates = [candidate(**each) for each in parts]
+        trained = None if is_table else load(folder / "networks" / "trained.safetensors")
         return {
-            "front": tuple(candidates[:-1]),
-            "linear": candidates[-1],
+            "front": tuple(candidates[: len(found["front"])]),
+            "linear": candidates[-1] if is_table else None,
+            "trained": trained,
             "attempts": tuple(attempt(**_numbers(each)) for each in found.get("attempts", [])),
             "preprocessing": preprocessing,
             "history": _read_history(folder),
@@ -124,10 +131,12 @@ def _check_settings(settings: dict[str, Any]) -> None:
         raise ValueError(f"{', '.join(NEEDED)} of its settings are not all whole numbers")
 
 
-def _check_networks(networks: list[CompactNetwork], preprocessing: Preprocessing) -> None:
+def _check_networks(networks: list[Any], preprocessing: Preprocessing) -> None:
     """A ValueError unless all take what the preprocessing gives, and give what it takes back."""
     inputs, outputs = len(preprocessing.inputs.encoded_names), preprocessing.target.outputs
     for network in networks:
+        if not isinstance(network, CompactNetwork):
+            raise ValueError("a network of its front is no dense one")
         kind, widths = next(network.parameters()).dtype, network.widths
         if (widths[0], widths[-1], kind) != (inputs, outputs, torch.float32):
             raise ValueError(
@@ -180,6 +189,7 @@ def _row(candidate: Any, name: str) -> dict[str, Any]:
         "architecture": candidate.architecture,
         **{number: getattr(candidate, number) for number in NUMBERS},
         "network": f"networks/{name}.safetensors",
+        **({} if candidate.row_shape is None else {"row_shape": list(candidate.row_shape)}),
     }
 
 
@@ -188,24 +198,29 @@ def _candidate(folder: Path, row: dict[str, Any], answers: list | None) -> dict[
     if not NETWORK.fullmatch(path):
         raise ValueError(f"{path!r} is no path like networks/00.safetensors")
     network = load(folder / path)
-    if not isinstance(network, CompactNetwork):
+    if not isinstance(network, (CompactNetwork, CompactChain)):
         raise ValueError(f"{path} holds no compact network")
+    shape = row.get("row_shape")
+    if isinstance(network, CompactChain) and not isinstance(shape, list):
+        raise ValueError(f"the shape of the rows of {path} is {shape!r}")
     numbers = {number: _checked(number, row[number]) for number in NUMBERS}
     kept = None if answers is None else torch.tensor(answers, dtype=_number_type(answers))
     if kept is not None and kept.dim() != (3 if kept.is_floating_point() else 2):
         raise ValueError(f"what {path} answered has the shape {tuple(kept.shape)}")
-    return {"network": network, **numbers, "answers": kept}
+    sides = (
+        None if shape is None else tuple(_checked("a side of row_shape", side) for side in shape)
+    )
+    return {"network": network, **numbers, "answers": kept, "row_shape": sides}
 
 
 def _numbers(attempt: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: None if (name, value) == ("macs", None) else _checked(name, value, " of an attempt")
-        for name, value in attempt.items()
-    }
+    return {name: _checked(name, value, " of an attempt") for name, value in attempt.items()}
 
 
 def _checked(name: str, value: Any, whose: str = "") -> Any:
     """``value`` where it is a number, and a whole one where it counts something."""
+    if value is None and name in OPTIONAL:
+        return None
     is_whole = type(value) is int and abs(value) < 2**63
     if not is_whole and (name not in REAL or type(value) is not float):
         raise ValueError(f"{name}{whose} is {value!r}")

@@ -1,4 +1,4 @@
-"""Which rows a network is fitted to and which judge it."""
+"""Folds: which rows a network is fitted to and which judge it."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -50,10 +50,10 @@ class Folds:
 
 
 def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Folds:
-    """``validation`` rows held out: a share of them, a number of folds, or "auto".
+    """The folds of ``validation``: a share of the rows to hold out, a number of folds, or "auto".
 
-    With k folds, k fits judge what they were not fitted to and one more is fitted to all rows; of a
-    share there is one and one more. Classes are spread evenly over the folds.
+    With k folds, k fits judge what they were not fitted to and one more is fitted to all rows; with
+    a share there is one and one more. Classes are spread evenly over the folds.
     """
     rows = len(target)
     if isinstance(validation, str) and validation == "auto":
@@ -65,7 +65,7 @@ def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Fo
     if not is_share and not (whole and 2 <= validation <= rows):
         raise ValueError(
             "Expected validation to be 'auto', a share of the rows up to 0.5, a number of folds "
-            f"from 2 to {rows}, or a pair (X, y). Got {validation!r}."
+            f"from 2 to {rows}, a splitter, or a pair (X, y). Got {validation!r}."
         )
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
     if is_classes:
@@ -81,7 +81,36 @@ def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Fo
     return Folds(fitted, judge)
 
 
+def is_splitter(validation: Any) -> bool:
+    """Whether it splits rows as scikit-learn's splitters do."""
+    return hasattr(validation, "split") and not isinstance(validation, (str, Tensor))
+
+
+def split_folds(splitter: Any, X: Any, y: Any, groups: Any = None) -> Folds:
+    """The folds of a scikit-learn splitter: one fit for each split, and one to all rows.
+
+    No row may judge twice, and none that it is fitted to; some may not judge at all, as the first
+    ones in the order of time.
+    """
+    rows = len(y)
+    judge, fitted = torch.full((rows,), -1), []
+    for index, (train, test) in enumerate(splitter.split(X, y, groups)):
+        train, test = torch.as_tensor(train), torch.as_tensor(test)
+        is_train = torch.zeros(rows, dtype=torch.bool)
+        is_train[train] = True
+        if not len(test) or not len(train) or is_train[test].any() or (judge[test] >= 0).any():
+            raise ValueError(
+                "Expected splits in which every row judges at most once, and never what it is "
+                f"fitted to. Got others from {splitter!r}."
+            )
+        judge[test] = index
+        fitted.append(is_train)
+    if not fitted:
+        raise ValueError(f"Expected a splitter that gives splits. Got none from {splitter!r}.")
+    return Folds(torch.stack([*fitted, torch.ones(rows) > 0]), judge)
+
+
 def given(training_rows: int, validation_rows: int) -> Folds:
-    """The first rows to fit, the others to judge."""
+    """One fit to the first rows, judged by the others."""
     is_fitted = torch.arange(training_rows + validation_rows) < training_rows
     return Folds(is_fitted[None], torch.where(is_fitted, -1, 0))

@@ -6,14 +6,16 @@ from typing import Any
 
 import torch
 
-from torchsparcs.compact.population import CompactPopulation
+from torchsparcs.compact.direct import DirectSpace
+from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.provenance import hardware, versions
+from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, counted_rows
 from torchsparcs.searching.front import is_same, on_the_front
 from torchsparcs.searching.result import Candidate, SearchResult
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig
 from torchsparcs.training.devices import resolve_device, threads_for
-from torchsparcs.training.train import train
 
 
 def refit(
@@ -40,36 +42,37 @@ def refit(
 
     The others are those of :func:`torchsparcs.searching.search`.
     """
+    if result.preprocessing is None or result.linear is None:
+        raise ValueError(
+            "Expected a search of a table. This is one of a network: train(candidate.network, ...) "
+            "fits it to other rows."
+        )
     started, settings = time.perf_counter(), result.settings
     config, on = SearchConfig(**settings["config"]), resolve_device(device)
     steps = config.steps if steps is None else steps
     config = dataclasses.replace(config, steps=steps, longest=steps)
-    X, y, weight = counted_rows(X, y, sample_weight)
-    folded = FoldedData.of(result.preprocessing, X, y, weight, validation, seed).to(on)
-    rows, fits = folded.rows, folded.fits
-    tuning = config.tuning(STRATEGIES[settings["way"]], folded, config.steps_for(rows), seed)
+    data = counted_rows(X, y, sample_weight)
+    folded = FoldedData.of(result.preprocessing, *data, validation=validation, seed=seed).to(on)
+    strategy = STRATEGIES[settings["way"]]
+    tuning = config.tuning(strategy, folded, config.steps_for(folded.rows), seed)
     # the linear model once, though it may be on the front
-    others = [found for found in result.front if not is_same(found, result.linear)]
+    others = [each for each in result.front if not is_same(each, result.linear)]
     before = [result.linear, *others]
-    directs = [found.network.to_direct() for found in before for _ in range(fits)]
-    population = CompactPopulation(directs).to(on)
-    weights = folded.member_weights(len(before))
-    with threads_for(rows, on):
-        history = train(population, folded.pair, tuning, weights=weights, progress=progress)
-        judgements = folded.judge(population)
-    tuned = population.to_directs()[fits - 1 :: fits]
+    family = DenseFamily(folded, Executor())
+    groups = [[_direct(each)] * folded.fits for each in before]
+    with threads_for(folded.rows, on):
+        tuned, history = family.tuned("refit", groups, tuning, progress=progress)
+        judgements = family.judge(tuned)
     after = [
-        Candidate.of(direct, judgement, found.penalty_weight, member=(index + 1) * fits - 1)
-        for index, (found, direct, judgement) in enumerate(
-            zip(before, tuned, judgements, strict=True)
-        )
+        Candidate.of(compact(fits[-1]), judgement, each.penalty_weight, folded.final(place))
+        for place, (each, fits, judgement) in enumerate(zip(before, tuned, judgements, strict=True))
     ]
     known = {
         "refitted": True,
         "refit_steps": steps,
-        "rows": rows,
+        "rows": folded.rows,
         "judged_rows": len(folded.folds.judged),
-        "fits": fits,
+        "fits": folded.fits,
         "seed": seed,
         "device": str(on),
         "seconds": time.perf_counter() - started,
@@ -84,3 +87,8 @@ def refit(
         settings={**settings, **known},
         attempts=(),  # those of the search were fitted to other rows
     )
+
+
+def _direct(candidate: Candidate) -> DirectSpace:
+    assert isinstance(candidate.network, CompactNetwork)
+    return candidate.network.to_direct()

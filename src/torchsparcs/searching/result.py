@@ -1,7 +1,8 @@
-"""What a search of a table found: candidates, predictions, the folder and the page."""
+"""The result of a search: candidates, predictions, the folder and the page."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,13 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.compact.direct import DirectSpace
+from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.searching.folded import Judgement
 from torchsparcs.searching.folder import read_run, write_run
 from torchsparcs.searching.front import Front
-from torchsparcs.tables.preprocessing import Preprocessing
+from torchsparcs.spectral.chain import SpectralChain
+from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.training.history import History
 from torchsparcs.training.tasks import evaluation_mode, resolve_task
 
@@ -25,56 +28,68 @@ class Candidate:
     """A network of some size and what it is worth.
 
     Attributes:
-        network: takes standardised inputs and gives raw outputs; ``SearchResult.predict`` goes
-            from a table to labels or values.
+        network: of a table, takes standardised inputs and gives raw outputs;
+            ``SearchResult.predict`` goes from a table to labels or values.
         score: accuracy or R² on rows that networks made in the same way were not fitted to; the
             best of many candidates on the same rows, so a little flattering.
         standard_error: of the score.
         loss: on the same rows.
-        penalty_weight: of the member it was cut from; 1e6 of the one that was kept linear.
-        member: the index of that member in the history.
-        answers: what was true and what was said of the rows that judged, see
-            :class:`torchsparcs.searching.folded.Judgement`; None where that was not kept.
+        penalty_weight: of the member it was cut from; None of the one that was kept linear.
+        member: the index of that member in the history; None where the history is of one network.
+        answers: targets and predictions of the rows that judged, see
+            :class:`torchsparcs.searching.folded.Judgement`; None where they were not kept.
+        row_shape: of one row of inputs, where the network is no dense one.
     """
 
-    network: CompactNetwork
+    network: CompactNetwork | CompactChain
     score: float
     standard_error: float
     loss: float
-    penalty_weight: float
-    member: int
+    penalty_weight: float | None
+    member: int | None
     answers: Tensor | None = field(default=None, compare=False, repr=False)
+    row_shape: tuple[int, ...] | None = field(default=None, repr=False)
 
     @classmethod
     def of(
-        cls, direct: DirectSpace, judgement: Judgement, penalty_weight: float, member: int
+        cls,
+        network: CompactNetwork | CompactChain,
+        judgement: Judgement,
+        penalty_weight: float | None,
+        member: int | None,
+        row_shape: tuple[int, ...] | None = None,
     ) -> "Candidate":
-        """A network from direct space, on the CPU, and what its like were judged to be worth."""
-        network = CompactNetwork.from_direct(direct, maximal=None, dtype=torch.float32)
+        """``network``, on the CPU, and what networks like it were judged to be worth."""
         return cls(
             network.cpu(),
-            score=judgement.score,
-            standard_error=judgement.standard_error,
-            loss=judgement.loss,
-            penalty_weight=penalty_weight,
-            member=member,
-            answers=judgement.answers,
+            judgement.score,
+            judgement.standard_error,
+            judgement.loss,
+            penalty_weight,
+            member,
+            judgement.answers,
+            row_shape,
         )
 
     @property
     def parameters(self) -> int:
         """Weights and biases."""
-        return self.network.size.parameters
+        return self.network.parameter_count
 
-    @property
+    @cached_property
     def macs(self) -> int:
         """Multiply-adds for one row."""
-        return self.network.size.macs
+        if isinstance(self.network, CompactNetwork):
+            return self.network.size.macs
+        assert self.row_shape is not None
+        like = next(self.network.parameters())
+        return self.network.macs(like.new_zeros(1, *self.row_shape))
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Neurons of each layer, inputs and outputs included."""
-        return self.network.widths
+        """Neurons or channels of each layer, inputs and outputs included."""
+        network = self.network
+        return network.widths if isinstance(network, CompactNetwork) else network.channels
 
     @property
     def architecture(self) -> str:
@@ -86,13 +101,13 @@ class Attempt(NamedTuple):
     """A network that was judged on the way down, on the front or not.
 
     Attributes:
-        member: that it was cut from.
+        member: the one it was cut from, as in :class:`Candidate`.
         cut: how often that member had been cut by then; 0 as it was trained.
         neurons: in its hidden layers.
         macs: None in older folders.
     """
 
-    member: int
+    member: int | None
     cut: int
     neurons: int
     parameters: int
@@ -121,49 +136,83 @@ class SearchResult(Front[Candidate]):
 
     Attributes:
         front: candidates, each with a better score than all smaller ones.
-        linear: the linear model, on the front or not.
-        preprocessing: from a table to what the networks take, and back.
-        history: of the population's training; ``history.member(candidate.member)`` is one's own.
+        linear: the linear model, on the front or not; None where a network was searched.
+        preprocessing: from a table to what the networks take, and back; None where a network was
+            searched, which takes tensors.
+        history: of the population's training; :meth:`history_of` gives that of one candidate.
         settings: everything that decided the outcome, as plain values.
         attempts: every network that was judged, in the order in which they were made; none of a
             front that was refitted.
+        trained: the spectral network as it was trained, where a network was searched.
     """
 
     front: tuple[Candidate, ...]
-    linear: Candidate
-    preprocessing: Preprocessing
+    linear: Candidate | None
+    preprocessing: Preprocessing | None
     history: History
     settings: dict[str, Any]
     attempts: tuple[Attempt, ...] = ()
+    trained: SpectralNetwork | SpectralChain | None = None
 
     def _rules(self) -> dict[str, Callable[[], Candidate]]:
-        return {**super()._rules(), "linear": lambda: self.linear}
+        linear = self.linear
+        return (
+            super()._rules() if linear is None else {**super()._rules(), "linear": lambda: linear}
+        )
+
+    @property
+    def target(self) -> Target:
+        """What is predicted; where a network was searched, its outputs as they are."""
+        if self.preprocessing is not None:
+            return self.preprocessing.target
+        return Target.of_outputs(self.settings["task"], self.front[0].widths[-1])
+
+    @property
+    def inputs(self) -> Inputs:
+        """How the columns of a table become what the networks take."""
+        if self.preprocessing is None:
+            raise ValueError("Expected a search of a table. This is one of a network.")
+        return self.preprocessing.inputs
+
+    def history_of(self, candidate: Candidate) -> History:
+        """How the member was trained that ``candidate`` was cut from."""
+        member = candidate.member
+        return self.history if member is None else self.history.member(member)
 
     def outputs(self, X: Any, pick: "str | int | Candidate" = "smallest") -> Tensor:
-        """What the network puts out for a table, raw, (rows, outputs)."""
+        """What the network puts out for a table, or for rows as it takes them, raw."""
         network = self.pick(pick).network
-        parameter = next(network.parameters())
-        inputs = self.preprocessing.inputs.transform(X, network.reads).to(parameter.device)
+        like = next(network.parameters())
+        if self.preprocessing is None:
+            inputs = torch.as_tensor(X).to(like)
+        else:
+            assert isinstance(network, CompactNetwork)
+            inputs = self.preprocessing.inputs.transform(X, network.reads).to(like.device)
         with evaluation_mode(network):
             return network(inputs)
 
     def predict(self, X: Any, pick: "str | int | Candidate" = "smallest") -> np.ndarray:
         """Labels, or values in their own units."""
-        return self.preprocessing.target.predict(self.outputs(X, pick))
+        return self.target.predict(self.outputs(X, pick))
 
     def predict_proba(self, X: Any, pick: "str | int | Candidate" = "smallest") -> np.ndarray:
         """The probability of each class, (rows, classes)."""
-        return self.preprocessing.target.probabilities(self.outputs(X, pick))
+        return self.target.probabilities(self.outputs(X, pick))
 
     def score(self, X: Any, y: Any, pick: "str | int | Candidate" = "smallest") -> float:
         """Accuracy or R² on other data."""
-        target = self.preprocessing.target
-        output = self.outputs(X, pick)
+        target, output = self.target, self.outputs(X, pick)
         return resolve_task(target.task).score(output, target.transform(y).to(output.device)).item()
 
     def deployed(self, pick: "str | int | Candidate" = "smallest") -> DeployedNetwork:
         """The network with its preprocessing, an ``nn.Module`` from columns to answers."""
-        return DeployedNetwork(self.pick(pick).network, self.preprocessing)
+        network = self.pick(pick).network
+        if self.preprocessing is None or not isinstance(network, CompactNetwork):
+            raise ValueError(
+                "Expected a search of a table, which has preprocessing to deploy. This is one of a "
+                "network: take the candidate's own network, as in to_onnx(candidate.network, path)."
+            )
+        return DeployedNetwork(network, self.preprocessing)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write everything into the folder ``path``; ``load_result`` reads it again.
@@ -199,3 +248,6 @@ class SearchResult(Front[Candidate]):
 def load_result(path: str | Path) -> SearchResult:
     """The result that :meth:`SearchResult.save` wrote into the folder ``path``."""
     return SearchResult(**read_run(path, Candidate, Attempt))
+
+
+ChainCandidate, ChainResult = Candidate, SearchResult  # their names where a network is searched

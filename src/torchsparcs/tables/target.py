@@ -119,6 +119,14 @@ class Target(Record):
         return cls(names, task, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
 
     @classmethod
+    def of_outputs(cls, task: str, outputs: int) -> "Target":
+        """The outputs of a network as they are: class numbers from 0, or numbers unscaled."""
+        if task == "regression":
+            names = ("y",) if outputs == 1 else tuple(f"y{place}" for place in range(outputs))
+            return cls(names, task, mean=(0.0,) * outputs, scale=(1.0,) * outputs)
+        return cls(("y",), task, classes=tuple(range(2 if task == "binary" else outputs)))
+
+    @classmethod
     def _of_classes(cls, columns: list[tuple[str, np.ndarray]], task: str) -> "Target":
         if len(columns) > 1:
             raise ValueError(

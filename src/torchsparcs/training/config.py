@@ -18,6 +18,13 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 AMP_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
+class Unstated(str):
+    """A default that nobody asked for, where asking for it means more."""
+
+
+DEFAULT_TASK = Unstated("regression")
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """Everything that decides the outcome of a training, beside the module and the data.
@@ -45,7 +52,7 @@ class TrainConfig:
         snapshot_every: epochs between two eigenvalue snapshots of the history.
     """
 
-    task: str | LossFunction = "regression"
+    task: str | LossFunction = DEFAULT_TASK
     epochs: int = 100
     batch_size: int = 256
     lr: float = 2e-3

@@ -1,3 +1,5 @@
+"""A network of one's own: trained, cut rung by rung, judged on rows it has not seen."""
+
 import itertools
 import json
 import math
@@ -8,12 +10,14 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from sklearn.model_selection import GroupKFold
 from torch import nn
 from torch.nn import functional as F
 
 from torchsparcs import (
     ChainResult,
     CompactChain,
+    CompactNetwork,
     Pooled,
     SearchConfig,
     SpectralChain,
@@ -23,13 +27,15 @@ from torchsparcs import (
     evaluate,
     load,
     load_result,
+    refit,
     search,
     train,
 )
-from torchsparcs.cutting.chain_refinement import Rung, rungs
-from torchsparcs.cutting.layers import cuts_to
-from torchsparcs.report.chains import chain_page, chain_words
-from torchsparcs.searching.chain_search import candidates
+from torchsparcs.cutting.ladder import Rung
+from torchsparcs.cutting.layers import chain_cuts
+from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.folded import Judgement
+from torchsparcs.searching.network_search import NetworkSearch
 
 CONFIG = TrainConfig(epochs=6, batch_size=32, eigenvalue_lr_scale=10, penalty_weight=1e-3)
 
@@ -93,7 +99,7 @@ class TestTheFront:
         for found in result.front:
             judged = evaluate(found.network, judging, "multiclass")
             assert (found.loss, found.score) == pytest.approx((judged.loss, judged.score), abs=1e-6)
-            share = found.score * (1 - found.score) / len(judging[0])
+            share = judged.score * (1 - judged.score) / len(judging[0])
             assert found.standard_error == pytest.approx(math.sqrt(share), abs=1e-6)
 
     def test_networks_are_plain(self, result):
@@ -108,9 +114,12 @@ class TestTheFront:
         assert all(isinstance(part, plain) for part in leaves)
 
     def test_multiply_adds_are_counted_by_hand(self, result):
-        whole = result.attempts[0]  # 1 → 4 + n → 4 + 2 → 2 on images of six by six
-        first, second = whole.network.channels[1:-1]
-        assert whole.macs == 36 * 9 * first + 36 * 9 * first * second + 2 * second
+        best = result.best()  # on images of six by six
+        first, second = (*best.network.channels[1:-1], 0)[:2]
+        if len(best.widths) == 3:
+            assert best.macs == 36 * 9 * first + 2 * first
+            return
+        assert best.macs == 36 * 9 * first + 36 * 9 * first * second + 2 * second
 
     def test_rungs_get_smaller_by_a_third_at_a_time(self, result):
         sizes = [found.parameters for found in result.attempts]
@@ -140,7 +149,7 @@ def test_the_network_that_was_given_stays_as_it_is(data):
 
 def test_the_same_seed_gives_the_same_networks(data):
     one, two, other = (small_search(data, seed=seed) for seed in (3, 3, 4))
-    weights = [found.attempts[0].network.layers[0].weight for found in (one, two, other)]
+    weights = [found.trained.maps[0].weight for found in (one, two, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
 
@@ -153,7 +162,7 @@ def test_rows_that_judge_are_not_fitted_to(data, monkeypatch, normalise):
         seen.append((rows[0], config))
         return train(module, rows, config, **options)
 
-    for name in ("chain_search", "chain_refinement"):
+    for name in ("searching.network_search", "cutting.model_ladder"):
         monkeypatch.setattr(sys.modules[f"torchsparcs.{name}"], "train", spied)
     found = small_search(data, validation=0.25, network=offered(normalise=normalise))
     assert (found.settings["rows"], found.settings["judged_rows"]) == (45, 15)
@@ -169,61 +178,6 @@ def test_rows_that_judge_are_not_fitted_to(data, monkeypatch, normalise):
     assert tuning.weight_decay == training.transfer_weight_decay / (4 if normalise else 2)
 
 
-@pytest.mark.parametrize(("error", "layers"), [(0.0, 1), (0.3, 2)])
-def test_a_layer_goes_where_after_fine_tuning_nobody_misses_it(monkeypatch, error, layers):
-    """Two ways to cut, one of them shorter and off by ``error``; nothing is trained."""
-    x = torch.randn(50, 1, 6, generator=torch.Generator().manual_seed(0))
-
-    def same(count: int, off: float = 0.0) -> CompactChain:
-        """The identity in so many layers, and a constant error."""
-        convolutions = [nn.Conv1d(1, 1, 1) for _ in range(count)]
-        for one in convolutions:
-            nn.init.ones_(one.weight)
-            nn.init.zeros_(one.bias)
-        nn.init.constant_(convolutions[-1].bias, off)
-        return CompactChain(convolutions, [0] * count)
-
-    module = sys.modules["torchsparcs.cutting.chain_refinement"]
-    monkeypatch.setattr(module, "cuts_to", lambda *_: [same(2), same(1, error)])
-    monkeypatch.setattr(module, "train", lambda *_, **__: None)
-    found = rungs(same(3), (x, x), (x, x), TrainConfig())
-    assert len(next(found).network.layers) == 3
-    assert len(next(found).network.layers) == layers
-
-
-@pytest.mark.parametrize(
-    ("cost", "decays"),
-    [
-        (lambda decay, layers: decay - layers, [1.0, 0.5, 0.5, 0.25]),  # it is better, and stays
-        (lambda decay, layers: -decay - layers, [1.0, 0.5, 1.0, 0.5]),  # it is not
-        (lambda decay, layers: decay + 9 * layers, [1.0, 1.0]),  # the score does not fall
-    ],
-)
-def test_where_the_score_falls_half_of_the_decay_is_tried(monkeypatch, cost, decays):
-    """The last bias is what a network costs, set by the decay and the number of layers."""
-    tried = []
-
-    def bias_set(network, data, config, **_):
-        tried.append(config.weight_decay)
-        with torch.no_grad():
-            network.layers[-1].bias.fill_(cost(config.weight_decay, len(network.layers)))
-
-    module = sys.modules["torchsparcs.cutting.chain_refinement"]
-    monkeypatch.setattr(module, "train", bias_set)
-    monkeypatch.setattr(
-        module, "cuts_to", lambda one, *_: [CompactChain(one.layers[1:], one.active[1:])]
-    )
-    monkeypatch.setattr(
-        module, "evaluate", lambda one, *_, **__: (0.0, -one.layers[-1].bias.item())
-    )
-    whole = CompactChain([nn.Conv1d(1, 1, 1) for _ in range(4)], [0] * 4)
-    nn.init.constant_(whole.layers[-1].bias, cost(1.0, 4))
-    x = torch.randn(8, 1, 3)
-    found = rungs(whole, (x, x), (x, x), TrainConfig(weight_decay=1.0))
-    assert [len(next(found).network.layers) for _ in range(3)] == [4, 3, 2]
-    assert tried == decays
-
-
 def test_it_ends_where_half_of_the_gain_is_lost(result):
     best, last = min(found.loss for found in result.attempts), result.attempts[-1]
     constant = math.log(2)
@@ -231,47 +185,124 @@ def test_it_ends_where_half_of_the_gain_is_lost(result):
     assert last.parameters > 4  # from there on one could still cut
 
 
-def test_where_nothing_is_gained_it_goes_on_to_the_smallest(monkeypatch):
-    constant = math.log(2)
-    made = [Rung(CompactChain([nn.Conv1d(1, 1, 1)], [0]), loss, 0.5) for loss in (0.69, 0.7, 0.71)]
-    module = sys.modules["torchsparcs.searching.chain_search"]
-    monkeypatch.setattr(module, "rungs", lambda *_, **__: iter(made))
-    monkeypatch.setattr(module, "extract", lambda one: one)
-    monkeypatch.setattr(module, "constant_loss", lambda *_: constant)
-    monkeypatch.setattr(module, "_candidate", lambda rung, *_: rung.loss)
-    found = candidates(offered(), None, None, TrainConfig(task="multiclass"))
-    assert list(found) == [0.69, 0.7, 0.71]
-    made[0] = made[0]._replace(loss=0.3)
-    assert list(candidates(offered(), None, None, TrainConfig(task="multiclass"))) == [0.3]
+@pytest.mark.parametrize(("first", "expected"), [(0.69, [0.69, 0.7, 0.71]), (0.3, [0.3])])
+def test_where_nothing_is_gained_it_goes_on_to_the_smallest(monkeypatch, data, first, expected):
+    def rungs(*_, **__):
+        for loss in (first, 0.7, 0.71):
+            yield Rung(0, 0, "", [], Judgement(loss, 0.5, 0.1, None, 0.5), 9)
+
+    module = sys.modules["torchsparcs.searching.network_search"]
+    monkeypatch.setattr(module, "descend", rungs)
+    monkeypatch.setattr(module, "constant_loss", lambda *_: math.log(2))
+    config = TrainConfig(task="multiclass")
+    rows = (*data, None, None)
+    run = NetworkSearch(offered(), rows, Executor(), torch.device("cpu"), config=config)
+    found = run._rungs([nn.Linear(1, 1)], config, None)
+    assert [rung.loss for rung in found] == expected
+
+
+def interrupted_after(count: int, monkeypatch) -> list[int]:
+    """The sizes of the rungs before a Ctrl-C."""
+    rungs, sizes = NetworkSearch._rungs, []
+
+    def interrupted(*given):
+        sizes.clear()
+        for rung in rungs(*given):
+            if len(sizes) == count:
+                raise KeyboardInterrupt
+            sizes.append(rung.parameters)
+            yield rung
+
+    monkeypatch.setattr(NetworkSearch, "_rungs", interrupted)
+    return sizes
 
 
 def test_after_an_interruption_there_is_what_was_found(data, monkeypatch):
-    module, whole = sys.modules["torchsparcs.searching.chain_search"], []
-
-    def interrupted(*given):
-        for found in candidates(*given):
-            yield whole.append(found.parameters) or found
-            if len(whole) == 2:
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, "candidates", interrupted)
+    sizes = interrupted_after(2, monkeypatch)
     with pytest.warns(UserWarning, match="interrupted: these are the networks"):
         result = small_search(data)
-    assert [found.parameters for found in result.attempts] == whole
-    whole.clear()
+    assert [found.parameters for found in result.attempts] == sizes
     unreached = pytest.warns(UserWarning, match="No network has at most 1 parameters: the smallest")
     with pytest.warns(UserWarning, match="interrupted: these"), unreached:
         assert len(small_search(data, max_parameters=1).front) == 1
-    monkeypatch.setattr(module, "candidates", Mock(side_effect=KeyboardInterrupt))
+
+
+def test_an_interruption_before_anything_was_found_is_one(data, monkeypatch):
+    interrupted_after(0, monkeypatch)
     with pytest.raises(KeyboardInterrupt, match="nothing was changed"):
         small_search(data)
 
 
 def test_an_interruption_of_the_training_gives_no_advice_that_cannot_be_taken(data, monkeypatch):
     interrupted = Mock(side_effect=KeyboardInterrupt("pass checkpoint=PATH"))
-    monkeypatch.setattr(sys.modules["torchsparcs.searching.chain_search"], "train", interrupted)
+    monkeypatch.setattr(sys.modules["torchsparcs.searching.network_search"], "train", interrupted)
     with pytest.raises(KeyboardInterrupt, match=r"interrupted in its training; there is no"):
         small_search(data)
+
+
+class TestResuming:
+    @pytest.mark.parametrize("rungs", [0, 2])
+    def test_goes_on_where_it_stopped_bit_for_bit(self, data, monkeypatch, tmp_path, rungs):
+        whole = small_search(data, validation=2)
+        with monkeypatch.context() as patched:
+            interrupted_after(rungs, patched)
+            with pytest.raises(KeyboardInterrupt):
+                small_search(data, validation=2, checkpoint=tmp_path / "parts")
+        trained = []
+        train_again = sys.modules["torchsparcs.searching.network_search"].train
+        monkeypatch.setattr(
+            sys.modules["torchsparcs.searching.network_search"],
+            "train",
+            lambda *given, **options: trained.append(1) or train_again(*given, **options),
+        )
+        again = small_search(data, validation=2, checkpoint=tmp_path / "parts", resume=True)
+        assert not trained
+        assert len(again.front) == len(whole.front)
+        for one, other in zip(whole.front, again.front, strict=True):
+            assert one.score == other.score
+            for name, value in one.network.state_dict().items():
+                assert torch.equal(value, other.network.state_dict()[name])
+
+    def test_other_rows_are_refused(self, data, monkeypatch, tmp_path):
+        with monkeypatch.context() as patched:
+            interrupted_after(1, patched)
+            with pytest.raises(KeyboardInterrupt):
+                small_search(data, checkpoint=tmp_path)
+        with pytest.raises(ValueError, match="Got other rows"):
+            small_search((data[0] + 1, data[1]), checkpoint=tmp_path, resume=True)
+
+
+class TestFolds:
+    def test_every_row_judges_and_the_network_is_fitted_to_all(self, data):
+        result = small_search(data, validation=3)
+        assert (result.settings["fits"], result.settings["judged_rows"]) == (4, 60)
+        assert result.settings["rows"] == 60
+
+    def test_groups_stay_together(self, data):
+        result = small_search(data, validation=GroupKFold(2), groups=np.arange(60) // 6)
+        assert (result.settings["fits"], result.settings["judged_rows"]) == (3, 60)
+
+    def test_rows_count_as_much_as_they_weigh(self, data):
+        """Rows of weight zero are not there."""
+        spoiled, weight = data[1][:60].clone(), np.ones(60)
+        spoiled[::3], weight[::3] = 1 - spoiled[::3], 0
+        kept = torch.from_numpy(weight > 0)
+        weighted = small_search((data[0], spoiled), sample_weight=weight, validation=2)
+        without = small_search((data[0][:60][kept], data[1][:60][kept]), validation=2)
+        for one, other in zip(weighted.front, without.front, strict=True):
+            assert (one.parameters, one.score) == (other.parameters, other.score)
+
+
+def test_a_dense_network_is_searched_as_well(judging, data, tmp_path):
+    torch.manual_seed(0)
+    flat = data[0].flatten(1), data[1]
+    result = small_search(flat, network=SpectralNetwork([36, 8, 2]))
+    assert isinstance(result.best().network, CompactNetwork)
+    result.save(tmp_path)
+    again = load_result(tmp_path)
+    rows = judging[0].flatten(1)
+    assert np.array_equal(again.predict(rows, "best"), result.predict(rows, "best"))
+    assert again.score(rows, judging[1]) == result.score(rows, judging[1])
 
 
 def test_one_of_the_sizes_is_the_budget(data, monkeypatch):
@@ -279,9 +310,9 @@ def test_one_of_the_sizes_is_the_budget(data, monkeypatch):
 
     def spied(network, rows, loss, aim):
         aims.append(aim)
-        return cuts_to(network, rows, loss, aim)
+        return chain_cuts(network, rows, loss, aim)
 
-    monkeypatch.setattr(sys.modules["torchsparcs.cutting.chain_refinement"], "cuts_to", spied)
+    monkeypatch.setattr("torchsparcs.cutting.model_ladder.chain_cuts", spied)
     whole = small_search(data).attempts[0].parameters
     aims.clear()
     small_search(data, max_parameters=whole - 9)
@@ -336,13 +367,13 @@ class TestRefusals:
             small_search(data, network=offered().requires_grad_(False))
 
     def test_what_only_a_table_has(self, data):
-        for option in ({"widths": (8,)}, {"sample_weight": np.ones(60)}, {"engine": "ray"}):
+        for option in ({"widths": (8,)}, {"penalty_weights": (1.0,)}, {"activation": "tanh"}):
             with pytest.raises(ValueError, match=f"Expected no {next(iter(option))} where"):
                 small_search(data, **option)
 
     def test_other_networks(self, data):
-        with pytest.raises(ValueError, match="Expected a SpectralChain as the network"):
-            small_search(data, network=SpectralNetwork([36, 4, 2]))
+        with pytest.raises(ValueError, match="a SpectralChain as the network"):
+            small_search(data, network=nn.Conv2d(1, 2, 3))
 
     def test_the_config_of_a_table(self, data):
         with pytest.raises(ValueError, match="Expected a TrainConfig where a network is given"):
@@ -350,14 +381,14 @@ class TestRefusals:
         with pytest.raises(ValueError, match="Expected a SearchConfig"):
             search(*data, config=CONFIG)
 
-    @pytest.mark.parametrize("validation", [0.0, 0.7, 3, "some", True])
+    @pytest.mark.parametrize("validation", [0.0, 0.7, 1, "some", True])
     def test_validation(self, data, validation):
         with pytest.raises(ValueError, match="Expected validation to be 'auto'"):
             small_search(data, validation=validation)
 
     @pytest.mark.parametrize("rows", [40, 80])
     def test_targets_of_other_rows(self, data, rows):
-        with pytest.raises(ValueError, match="Expected as many inputs as targets"):
+        with pytest.raises(ValueError, match="Expected as many rows in X as in y"):
             search(data[0][:60], data[1][:rows], network=offered(), device="cpu")
 
     def test_a_config_that_says_something_else(self, data):
@@ -366,9 +397,16 @@ class TestRefusals:
                 small_search(
                     data, config=TrainConfig(**option), task="classification", **{"seed": 4}
                 )
-        assert (
-            small_search(data, config=TrainConfig(epochs=1, seed=5)).settings["config"]["seed"] == 5
-        )
+        found = small_search(data, config=TrainConfig(epochs=1, seed=5))
+        assert found.settings["config"]["seed"] == found.settings["seed"] == 5
+        with pytest.raises(ValueError, match="Expected one seed"):
+            small_search(data, config=TrainConfig(epochs=1, seed=5), seed=0)
+
+    def test_a_config_that_says_regression_means_it(self, data):
+        config, one = TrainConfig(epochs=1, task="regression"), SpectralCNN([1, 2, 1])
+        assert small_search(data, config=config, network=one).settings["task"] == "regression"
+        unsaid = small_search(data, config=TrainConfig(epochs=1))
+        assert unsaid.settings["task"] == "multiclass"
 
     def test_images_as_bytes_or_in_another_order(self, data):
         with pytest.raises(ValueError, match="floating-point numbers, like images / 255"):
@@ -401,8 +439,8 @@ class TestRefusals:
             small_search(data, task="ranking")
         with pytest.raises(ValueError, match="class labels from 0 to 1"):
             small_search((data[0], data[1] + 1))
-        with pytest.raises(ValueError, match="Got list and NoneType"):
-            search(list(data[0]), None, network=offered())
+        with pytest.raises(ValueError, match="Got list and list"):
+            search([*data[0]], [*data[1]], network=offered())
 
 
 class TestTheFolder:
@@ -423,30 +461,31 @@ class TestTheFolder:
         for name in ("settings.json", "networks/77.safetensors", "mine.txt"):
             (tmp_path / name).write_text("{}")
         result.save(tmp_path, force=True)
-        assert not (tmp_path / "settings.json").exists()
         assert not (tmp_path / "networks" / "77.safetensors").exists()
         assert (tmp_path / "mine.txt").exists()
-        with pytest.raises(FileNotFoundError, match="a search of a network"):
-            load_result(tmp_path)
+
+    def test_the_result_comes_back(self, result, judging, tmp_path):
+        result.save(tmp_path)
+        again = load_result(tmp_path)
+        assert again.settings == json.loads(json.dumps(result.settings))
+        assert again.attempts == result.attempts
+        assert (again.linear, again.preprocessing) == (None, None)
+        for one, other in zip(again.front, result.front, strict=True):
+            assert (one.parameters, one.macs, one.score) == (
+                other.parameters,
+                other.macs,
+                other.score,
+            )
+            assert torch.equal(one.answers, other.answers)
+        assert np.array_equal(again.predict(judging[0]), result.predict(judging[0]))
+        assert torch.equal(again.trained(judging[0]), result.trained(judging[0]))
+        assert again.history.epochs == result.history.epochs
+        with pytest.raises(ValueError, match="take the candidate's own network"):
+            again.deployed()
+        with pytest.raises(ValueError, match="Expected a search of a table"):
+            refit(again, *judging)
 
     def test_a_folder_with_files_in_it_is_left_alone(self, result, tmp_path):
         (tmp_path / "mine.txt").write_text("mine")
         with pytest.raises(ValueError, match="Expected an empty folder"):
             result.save(tmp_path)
-
-
-class TestThePage:
-    def test_says_what_was_found(self, result):
-        words, small = chain_words(result), result.smallest()
-        assert f"**{small.parameters} parameters**" in words
-        assert all(found.architecture in words for found in result.front)
-        assert "200 held-out rows" in words
-        assert "Offered were the channels 1 → 4 → 4 → 2" in words
-
-    def test_is_one_file_with_three_figures(self, result, tmp_path):
-        path = result.report(tmp_path / "page.html")
-        assert path.read_text().count("data:image/svg+xml;base64") == 3
-        assert "not in this run" not in chain_page(result)
-        with pytest.raises(ValueError, match="not there yet"):
-            result.report(path)
-        result.report(path, force=True)

@@ -1,4 +1,4 @@
-"""Networks inside a model cut together, what is cheapest to the loss first, and fine-tuned with it.
+"""Compact networks inside a model, cut together, what is cheapest to the loss first.
 
 The price of a neuron is what its removal costs at the output of its network: an error e there costs
 Σ_o F_o E[e_o²], up to a common factor. F_o is the squared gradient of the loss at output o, summed
@@ -8,7 +8,7 @@ same gradients. So prices of different networks compare.
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -18,35 +18,15 @@ from torch import Tensor, nn
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.cutting.channels import ChannelCutting
-from torchsparcs.cutting.neurons import Cutting
-from torchsparcs.cutting.refinement import RefineConfig, constant_loss, last_within
-from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.data import Data, Pair, batches_of, is_pair, placed
-from torchsparcs.training.loop import NonFiniteLossError
-from torchsparcs.training.progress import cutting_progress
-from torchsparcs.training.tasks import LossFunction, evaluate, resolve_task, restored_mode
-from torchsparcs.training.train import train
+from torchsparcs.cutting.neurons import NeuronCutting
+from torchsparcs.cutting.removal import cut_to_budget
+from torchsparcs.training.data import Pair
+from torchsparcs.training.tasks import LossFunction, resolve_task, restored_mode
 
-SHRINK = 0.7  # of the parameters of the networks are left on the next rung
 RIDGE = 1e-2  # of each source's mean square; with less, weights get too large to train on
-LOOKED_AT = 2000  # rows, at most, that a cut looks at
-AT_ONCE = 64  # rows
 SEEN = 20_000  # places, about, whose signals are kept
 
 Compact = CompactNetwork | CompactChain
-
-
-class ModelRung(NamedTuple):
-    """A model on the way down, and how it does on the validation data."""
-
-    model: nn.Module
-    loss: float
-    score: float
-
-    @property
-    def parameters(self) -> int:
-        """Of the networks that are cut."""
-        return size_of(self.model)
 
 
 def compact_networks(model: nn.Module) -> dict[str, Compact]:
@@ -60,37 +40,7 @@ def compact_networks(model: nn.Module) -> dict[str, Compact]:
 
 def size_of(model: nn.Module) -> int:
     """Parameters of these networks."""
-    return sum(
-        network.parameter_count if isinstance(network, CompactChain) else network.size.parameters
-        for network in compact_networks(model).values()
-    )
-
-
-def model_rungs(
-    model: nn.Module, data: Data, validation: Data, tuning: TrainConfig, rows: int = LOOKED_AT
-) -> Iterator[ModelRung]:
-    """``model``, then one whose compact networks have 0.7 of the parameters, and so on.
-
-    Each is cut from the one before with a look at ``rows``, and the whole of it fine-tuned as
-    ``tuning`` says. Networks that are frozen stay as they are.
-    """
-
-    def judged(one: nn.Module) -> ModelRung:
-        return ModelRung(one, *evaluate(one, validation, tuning.task, batch_size=tuning.batch_size))
-
-    rung = judged(model)
-    yield rung
-    while rung.parameters:
-        some = _some_rows(data, next(model.parameters()), rows, tuning.seed)
-        smaller = cut_model(rung.model, some, tuning.task, int(SHRINK * rung.parameters))
-        if size_of(smaller) >= rung.parameters:
-            return
-        try:
-            train(smaller, data, tuning, progress=False)
-        except NonFiniteLossError:
-            return
-        rung = judged(smaller)
-        yield rung
+    return sum(network.parameter_count for network in compact_networks(model).values())
 
 
 def cut_model(
@@ -101,12 +51,7 @@ def cut_model(
     ``rows`` are those to look at, in batches.
     """
     networks, seen = compact_networks(model), measured(model, rows, task)
-    cuttings = [one.cutting for one in seen.values()]
-    while sum(cutting.parameters for cutting in cuttings) > parameters:
-        cheapest = min(cuttings, key=lambda one: one.rate)
-        if cheapest.rate == math.inf:
-            break
-        cheapest.step()
+    cut_to_budget([one.cutting for one in seen.values()], parameters)
     memo: dict[int, Any] = {
         id(network): seen[name].left().train(network.training) for name, network in networks.items()
     }
@@ -118,13 +63,13 @@ class AtPlaces:
     """What arrived at a dense network at some places of ``rows`` rows, and what its outputs meant.
 
     Shape:
-        - inputs (places, N₀), importance (outputs,): F
+        - inputs (places, N₀), fisher (outputs,): F
     """
 
     def __init__(self, network: CompactNetwork, rows: int):
         self.network, self.rows, self.generator = network, rows, torch.Generator().manual_seed(0)
         self.parts: list[Tensor] = []
-        self.importance = torch.zeros(())
+        self.fisher = torch.zeros(())
 
     @property
     def inputs(self) -> Tensor:
@@ -136,15 +81,15 @@ class AtPlaces:
         some = torch.randperm(len(places), generator=self.generator)[: int(SEEN * share) + 1]
         self.parts.append(places[some.to(places.device)])
         squares = gradient.double().reshape(-1, gradient.shape[-1]).square()
-        self.importance = self.importance.to(squares) + squares.sum(dim=0) / self.rows
+        self.fisher = self.fisher.to(squares) + squares.sum(dim=0) / self.rows
 
     def count_alike(self) -> None:
-        self.importance = torch.ones_like(self.importance)
+        self.fisher = torch.ones_like(self.fisher)
 
     @cached_property
-    def cutting(self) -> Cutting:
+    def cutting(self) -> NeuronCutting:
         direct = self.network.to_direct()
-        return Cutting(direct, self.inputs, importance=self.importance, ridge=RIDGE)
+        return NeuronCutting(direct, self.inputs, fisher=self.fisher, ridge=RIDGE)
 
     def left(self) -> CompactNetwork:
         """After the cutting."""
@@ -159,7 +104,7 @@ class AtRows:
         self.network, self.rows, self.parts = network, rows, list[Pair]()
 
     @property
-    def importance(self) -> Tensor:
+    def fisher(self) -> Tensor:
         return torch.stack([gradient.square().sum() for _, gradient in self.parts]) / self.rows
 
     def add(self, arrived: Tensor, gradient: Tensor, share: float) -> None:
@@ -209,7 +154,7 @@ def measured(
     for name, one in seen.items():
         if not one.parts:
             raise ValueError(f"Expected a model that uses all its networks. {name!r} is not used.")
-    if not any(one.importance.any() for one in seen.values()):  # the fit is exact
+    if not any(one.fisher.any() for one in seen.values()):  # the fit is exact
         for one in seen.values():
             one.count_alike()
     return seen
@@ -241,40 +186,3 @@ def _calls(model: nn.Module, networks: dict[str, Compact], x: Tensor) -> _Calls:
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _some_rows(data: Data, like: Tensor, count: int, seed: int) -> list[Pair]:
-    """So many rows in small batches: drawn at random from memory, or the first of a loader."""
-    if is_pair(data):
-        x, y = (torch.as_tensor(part) for part in data)
-        some = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:count]
-        data = x[some.to(x.device)], y[some.to(y.device)]
-    found: list[Pair] = []
-    for x, y in batches_of(data, AT_ONCE, like=like):
-        found.append((x[:count], y[:count]))
-        count -= len(x)
-        if count <= 0:
-            break
-    if not found:
-        raise ValueError("Expected data with at least one batch. Got none.")
-    return found
-
-
-def refine_model(
-    model: nn.Module,
-    data: Data,
-    validation: Data,
-    task: str | LossFunction,
-    config: RefineConfig | None = None,
-    *,
-    progress: bool = True,
-) -> nn.Module:
-    """The last model on the way down whose validation loss is within the tolerance."""
-    config = config or RefineConfig()
-    tuning = config.tuning(task, schedule="warm_cosine")
-    like = next(model.parameters())
-    here, there = (placed(part, like) if is_pair(part) else part for part in (data, validation))
-    allowance = config.tolerance * constant_loss(model, there, task)
-    with cutting_progress(progress) as show:
-        found = model_rungs(model, here, there, tuning, min(config.rows, LOOKED_AT))
-        return last_within(found, allowance, show).model

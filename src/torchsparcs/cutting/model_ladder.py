@@ -1,0 +1,218 @@
+"""A model, or the fits of one to several sets of rows, on its way down the ladder."""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.compact.chain import CompactChain
+from torchsparcs.compact.normalised_chain import NormalisedChain
+from torchsparcs.cutting.ladder import Ladder, Rung, Verdict, last_within
+from torchsparcs.cutting.layers import as_good_as, chain_cuts
+from torchsparcs.cutting.models import cut_model, size_of
+from torchsparcs.cutting.refinement import RefineConfig, constant_loss
+from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.data import Data, Pair, batches_of, in_memory, is_pair, placed
+from torchsparcs.training.loop import NonFiniteLossError
+from torchsparcs.training.progress import cutting_progress
+from torchsparcs.training.tasks import Evaluation, LossFunction, evaluate
+from torchsparcs.training.train import train
+
+SHRINK = 0.7  # of the parameters are left on the next rung
+HASTE = 0.5  # of them, above the size that was asked for
+LOOKED_AT = 2000  # training rows, at most, that a cut looks at
+AT_ONCE = 64  # of them
+JUDGED_AT_ONCE = 4  # batches of the training: without gradients they take less memory
+
+
+class Fit(NamedTuple):
+    """The data that one model of a group is fine-tuned on, and the rows that its cuts look at."""
+
+    data: Data
+    looked_at: list[Pair]
+    weights: Tensor | None = None
+
+    @classmethod
+    def to(
+        cls, data: Data, like: Tensor, rows: int, seed: int, weights: Tensor | None = None
+    ) -> "Fit":
+        """A fit to ``data``, whose cuts look at ``rows``, drawn at random or a loader's first."""
+        some: Data = data
+        if is_pair(data):
+            x, y = (torch.as_tensor(part) for part in data)
+            order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:rows]
+            some = x[order.to(x.device)], y[order.to(y.device)]
+        looked_at: list[Pair] = []
+        for x, y in batches_of(some, AT_ONCE, like=like):
+            looked_at.append((x[:rows], y[:rows]))
+            rows -= len(x)
+            if rows <= 0:
+                break
+        if not looked_at:
+            raise ValueError("Expected data with at least one batch. Got none.")
+        return cls(data, looked_at, weights)
+
+
+def _at_once(name: str, compute: Callable[[], list[nn.Module] | None]) -> list[nn.Module] | None:
+    return compute()
+
+
+@dataclass
+class ModelFamily(Generic[Verdict]):
+    """Models with compact networks inside, or that are one; a group has one for each fit.
+
+    Attributes:
+        verdict: of the models of a group.
+        task: what they are trained for.
+        normalise: signals of a chain are normalised in the fine-tuning, which is folded into its
+            layers again.
+        step: does a piece of the work, given its name; a search keeps what comes of it.
+    """
+
+    fits: Sequence[Fit]
+    verdict: Callable[[list[nn.Module]], Verdict]
+    task: str | LossFunction
+    normalise: bool = False
+    step: Callable[[str, Callable[[], list[nn.Module] | None]], list[nn.Module] | None] = _at_once
+
+    def size(self, network: nn.Module) -> int:
+        return size_of(network)
+
+    def cut(
+        self, name: str, groups: list[list[nn.Module]], sizes: list[int]
+    ) -> list[dict[str, list[nn.Module]]]:
+        """Only the ways that are smaller than before, and that are open in all fits.
+
+        Models that judge are no larger than the last one.
+        """
+        return [self._cut(group, size) for group, size in zip(groups, sizes, strict=True)]
+
+    def _cut(self, models: list[nn.Module], size: int) -> dict[str, list[nn.Module]]:
+        ways: dict[str, list[nn.Module]] = {}
+        for model, fit in reversed([*zip(models, self.fits, strict=True)]):
+            cuts: dict[str, nn.Module] = {}
+            if isinstance(model, CompactChain):
+                inputs, targets = zip(*fit.looked_at, strict=True)
+                cuts.update(
+                    chain_cuts(model, (torch.cat(inputs), torch.cat(targets)), self.task, size)
+                )
+            else:
+                cuts["plain"] = cut_model(model, fit.looked_at, self.task, size)
+            before = ways or {way: [] for way in cuts}
+            ways = {way: [cuts[way], *before[way]] for way in before if way in cuts}
+            size = min(size, size_of(next(iter(ways.values()))[-1]))
+        before_size = size_of(models[-1])
+        return {way: cut for way, cut in ways.items() if size_of(cut[-1]) < before_size}
+
+    def tune(
+        self, name: str, groups: list[list[nn.Module]], tuning: TrainConfig
+    ) -> list[list[nn.Module] | None]:
+        return [
+            self.step(f"{name} {place}", lambda group=group: self._tuned(group, tuning))  # type: ignore[misc]
+            for place, group in enumerate(groups)
+        ]
+
+    def _tuned(self, models: list[nn.Module], tuning: TrainConfig) -> list[nn.Module] | None:
+        tuned: list[nn.Module] = []
+        for model, fit in zip(models, self.fits, strict=True):
+            fitted: nn.Module = copy.deepcopy(model)
+            if self.normalise and isinstance(model, CompactChain):
+                fitted = NormalisedChain(model, torch.cat([x for x, _ in fit.looked_at]))
+            try:
+                train(fitted, fit.data, tuning, weights=fit.weights, progress=False)
+            except NonFiniteLossError:
+                return None
+            tuned.append(fitted.folded() if isinstance(fitted, NormalisedChain) else fitted)
+        return tuned
+
+    def judge(self, groups: list[list[nn.Module]]) -> list[Verdict]:
+        return [self.verdict(models) for models in groups]
+
+
+def descend(
+    family: ModelFamily[Verdict],
+    models: list[nn.Module],
+    tuning: TrainConfig,
+    *,
+    constant: float,
+    through: int | None = None,
+) -> Iterator[Rung[nn.Module, Verdict]]:
+    """``models``, then some with at most 0.7 of the parameters, and so on, as small as it gets.
+
+    Where a layer of a chain might go, all ways are fine-tuned; without it is taken unless the
+    judges notice. Where the score falls, half of the decay is tried as well, and stays where it is
+    better: a smaller network needs less.
+
+    Args:
+        constant: the loss of a constant answer.
+        through: one of the sizes on the way; halves lead there.
+    """
+    ladder = Ladder(family)
+    (rung,) = ladder.top([models])
+    while True:
+        yield rung
+        aim = int(SHRINK * rung.parameters)
+        if through is not None and through < rung.parameters:
+            aim = max(through, int(HASTE * rung.parameters))
+        found = ladder.step([rung], [aim], tuning)
+        if not found:
+            return  # nothing is smaller, or all of it diverges
+        limit = as_good_as(found[0].loss, constant)
+        shorter = [each for each in found[1:] if each.loss <= limit]
+        best = min(shorter, key=lambda each: each.parameters, default=found[0])
+        if best.judgement.score < rung.judgement.score and tuning.weight_decay:
+            less = dataclasses.replace(tuning, weight_decay=tuning.weight_decay / 2)
+            for again in ladder.again(best, less):
+                if again.judgement.score > best.judgement.score:
+                    best, tuning = again, less
+        rung = best
+
+
+def model_rungs(
+    model: nn.Module,
+    data: Data,
+    validation: Data,
+    tuning: TrainConfig,
+    *,
+    rows: int = LOOKED_AT,
+    normalise: bool = False,
+) -> Iterator[Rung[nn.Module, Evaluation]]:
+    """The rungs of one ``model``, fine-tuned on ``data`` and judged on ``validation``."""
+    batch = JUDGED_AT_ONCE * tuning.batch_size
+
+    def verdict(models: list[nn.Module]) -> Evaluation:
+        return evaluate(models[-1], validation, tuning.task, batch_size=batch)
+
+    fit = Fit.to(data, next(model.parameters()), rows, tuning.seed)
+    family = ModelFamily([fit], verdict, tuning.task, normalise)
+    constant = constant_loss(model, validation, tuning.task)
+    return descend(family, [model], tuning, constant=constant)
+
+
+def refine_model(
+    model: nn.Module,
+    data: Data,
+    validation: Data,
+    task: str | LossFunction,
+    config: RefineConfig | None = None,
+    *,
+    normalise: bool = False,
+    progress: bool = True,
+) -> nn.Module:
+    """The last model on the way down whose validation loss is within the tolerance."""
+    config = config or RefineConfig()
+    tuning = config.tuning(task, schedule="warm_cosine")
+    like = next(model.parameters())
+    if isinstance(model, CompactChain):
+        data, validation = in_memory(data, like), in_memory(validation, like)
+    data = placed(data, like) if is_pair(data) else data
+    validation = placed(validation, like) if is_pair(validation) else validation
+    allowance = config.tolerance * constant_loss(model, validation, task)
+    rows = min(config.rows, LOOKED_AT)
+    with cutting_progress(progress) as show:
+        rungs = model_rungs(model, data, validation, tuning, rows=rows, normalise=normalise)
+        return last_within(rungs, allowance, show).network

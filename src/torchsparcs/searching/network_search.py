@@ -1,0 +1,373 @@
+"""The search of a network of one's own: trained once for each fit, then cut rung by rung."""
+
+import copy
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from torchsparcs.compact.chain import CompactChain
+from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.cutting.extraction import extract
+from torchsparcs.cutting.ladder import Rung
+from torchsparcs.cutting.model_ladder import LOOKED_AT, Fit, ModelFamily, descend
+from torchsparcs.cutting.refinement import constant_loss
+from torchsparcs.export.saving import load, save
+from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.folded import FoldedData, Judgement, Rows
+from torchsparcs.searching.folds import Folds, folds_of, is_splitter, split_folds
+from torchsparcs.searching.result import Attempt, Candidate
+from torchsparcs.searching.table_search import Outcome
+from torchsparcs.spectral.chain import SpectralChain
+from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.training.config import TrainConfig, Unstated
+from torchsparcs.training.data import ARRAYS, Pair, placed
+from torchsparcs.training.history import History
+from torchsparcs.training.progress import cutting_progress
+from torchsparcs.training.tasks import TASKS, check_data, predict
+from torchsparcs.training.train import train
+
+EPOCHS, BATCH = 30, 128
+HELD_OUT = 0.1
+TUNING_SHARE = 6  # as many epochs of the training for one of a rung
+FEWEST_JUDGES = 5
+FAR, OFF = 10, 3  # times as large or small as 1, and standard deviations from 0: hard to come to
+AT_ONCE = 512  # rows that are judged together
+NOTHING = 0.05  # of the loss of a constant answer is next to nothing
+GIVEN_UP = 0.5  # of what the best loss gains over a constant answer: lower rungs are not worth it
+
+
+class NetworkSearch:
+    """One search of ``network``, a dense one or a chain, which itself stays as it is."""
+
+    def __init__(
+        self,
+        network: Any,
+        data: Rows,
+        executor: Executor,
+        device: torch.device,
+        task: str = "auto",
+        validation: Any = "auto",
+        config: Any = None,
+        seed: int | None = None,
+    ):
+        if not isinstance(network, (SpectralNetwork, SpectralChain)):
+            raise ValueError(
+                "Expected a SpectralNetwork or a SpectralChain as the network. Got "
+                f"{type(network).__name__}."
+            )
+        self.config, self.executor = resolved_config(config, task, seed, data[1]), executor
+        self.network = copy.deepcopy(network).to(device)
+        extract(self.network)  # what cannot be is refused before the training
+        self.folded = folded_rows(self.network, data, self.config, validation)
+        self.progress = False
+        self.asked = {
+            "network": repr(network),
+            "config": dataclasses.asdict(self.config),
+            "seed": self.config.seed,
+        }
+
+    def check_budget(self, largest: int | None) -> None:
+        """A ValueError for less than one parameter."""
+        if largest is not None and largest < 1:
+            raise ValueError(f"Expected max_parameters of at least 1. Got {largest}.")
+
+    @property
+    def widths(self) -> list[int]:
+        """Neurons or channels of each layer of the network."""
+        network = self.network
+        return [*(network.channels if isinstance(network, SpectralChain) else network.widths)]
+
+    def run(self, largest: int | None) -> Outcome:
+        """Train, cut and judge. Ctrl-C ends the cutting with what was found so far."""
+        try:
+            trained, history = self._trained()
+        except KeyboardInterrupt as error:
+            if self.executor.journal.folder is not None:
+                raise
+            words = "The search was interrupted in its training; there is no network to show yet."
+            raise KeyboardInterrupt(words) from error
+        tuning = tuning_of(self.config, normalise=self._normalise)
+        rungs: list[Rung[nn.Module, Judgement]] = []
+        try:
+            with cutting_progress(self.progress) as show:
+                for rung in self._rungs([extract(network) for network in trained], tuning, largest):
+                    show(f"{rung.parameters:,} parameters, score {rung.judgement.score:.4f}")
+                    rungs.append(rung)
+        except KeyboardInterrupt:
+            if not rungs or self.executor.journal.folder is not None:
+                raise
+            words = "The search was interrupted: these are the networks that it had found."
+            warnings.warn(words, UserWarning, stacklevel=3)
+        row_shape = tuple(self.folded.inputs.shape[1:])
+        weight, candidates = self.config.penalty_weight, []
+        for rung in rungs:
+            network = copy.deepcopy(rung.network)
+            assert isinstance(network, (CompactNetwork, CompactChain))
+            candidates.append(Candidate.of(network, rung.judgement, weight, None, row_shape))  # type: ignore[arg-type]
+        attempts = tuple(
+            Attempt.of(candidate, rung.cuts)
+            for candidate, rung in zip(candidates, rungs, strict=True)
+        )
+        settings = {
+            "widths": self.widths,
+            "network": repr(self.network),
+            "tuning": dataclasses.asdict(tuning),
+        }
+        budget, smallest = largest, min(candidate.parameters for candidate in candidates)
+        if budget is not None and smallest > budget:
+            words = f"No network has at most {budget:,} parameters: the smallest has {smallest:,}."
+            warnings.warn(words, UserWarning, stacklevel=3)
+            budget = smallest
+        whole = trained[-1].cpu().eval()
+        return Outcome(candidates, None, history.thinned(), attempts, settings, budget, whole)
+
+    @property
+    def _normalise(self) -> bool:
+        return isinstance(self.network, SpectralChain) and self.network.normalise
+
+    def _trained(self) -> tuple[list[SpectralNetwork | SpectralChain], History]:
+        """A copy of the network for each fit, trained on its rows, and the history of the last."""
+        networks = [copy.deepcopy(self.network) for _ in range(self.folded.fits)]
+        for fit, network in enumerate(networks):
+            history = self._train(f"training {fit}", network, fit)
+        return networks, history
+
+    def _train(self, name: str, network: nn.Module, fit: int) -> History:
+        """Train in place, from a checkpoint where there is one; of the last, judged by epoch."""
+        journal, (data, weights) = self.executor.journal, self.folded.of_fit(fit)
+        done = journal.recall(name)
+        if done is not None:
+            network.load_state_dict(done["state"])
+            return History(**done["history"])
+        checkpoint = journal.path(name, ".checkpoint")
+        is_unseen = self.folded.fits == 1
+        history = train(
+            network,
+            data,
+            self.config,
+            validation=self.folded.judging if is_unseen else None,
+            weights=None if (weights == 1).all() else weights,
+            checkpoint=checkpoint,
+            resume="auto" if checkpoint is not None else False,
+            progress=self.progress,
+        )
+        journal.keep(name, {"state": network.state_dict(), "history": history.state_dict()})
+        if checkpoint is not None and self.executor.engine.ranks.is_first:
+            checkpoint.unlink(missing_ok=True)
+        return history
+
+    def _rungs(self, models: list[nn.Module], tuning: TrainConfig, largest: int | None) -> Any:
+        """What the networks become on the way down, rung by rung 0.7 of the parameters.
+
+        It ends where half of what the best gains over a constant answer is lost, and not before
+        ``largest`` is reached. Where next to nothing is gained it goes on to the smallest.
+        """
+        like = next(models[-1].parameters())
+        fits = []
+        for fit in range(self.folded.fits):
+            data, weights = self.folded.of_fit(fit)
+            only_ones = bool((weights == 1).all())
+            fits.append(Fit.to(data, like, LOOKED_AT, tuning.seed, None if only_ones else weights))
+        task = str(tuning.task)
+        family = ModelFamily(fits, self._judged, task, self._normalise, self._kept)
+        constant = constant_loss(models[-1], self.folded.judging, task)
+        best, is_reached = math.inf, False
+        for rung in descend(family, models, tuning, constant=constant, through=largest):
+            best = min(best, rung.loss)
+            gain = constant - best
+            is_worth_it = gain < NOTHING * constant or rung.loss < constant - (1 - GIVEN_UP) * gain
+            if is_reached and not is_worth_it:
+                return
+            is_reached = largest is None or rung.parameters <= largest
+            yield rung
+
+    def _judged(self, models: list[nn.Module]) -> Judgement:
+        """The judgement of one group of models, one for each fit."""
+        outputs = [predict(model, self.folded.judging, batch_size=AT_ONCE)[0] for model in models]
+        (judgement,) = self.folded.judge_outputs(torch.stack(outputs))
+        return judgement
+
+    def _kept(
+        self, name: str, compute: Callable[[], list[nn.Module] | None]
+    ) -> list[nn.Module] | None:
+        """What ``compute`` gives, kept as files of the search; done before, these are read."""
+        journal, ranks = self.executor.journal, self.executor.engine.ranks
+        if journal.folder is None:
+            return compute()
+        done = journal.recall(name)
+        if done is None:
+            models = compute()
+            for place, model in enumerate(models or []):
+                path = journal.path(f"{name} {place}", ".network")
+                ranks.first(lambda: save(model, path))  # type: ignore[arg-type]  # noqa: B023
+            journal.keep(name, {"networks": None if models is None else len(models)})
+            return models
+        if done["networks"] is None:
+            return None
+        paths = [journal.path(f"{name} {n}", ".network") for n in range(done["networks"])]
+        device = self.folded.inputs.device
+        return [load(path).to(device) for path in paths]  # type: ignore[arg-type]
+
+
+def tuning_of(config: TrainConfig, *, normalise: bool) -> TrainConfig:
+    """The config of a rung's fine-tuning after a training by ``config``: a sixth of its epochs.
+
+    It has half of its learning rate and decay. With normalisation nothing bursts, and it has all of
+    the learning rate, with a quarter of the decay.
+    """
+    return dataclasses.replace(
+        config,
+        epochs=max(1, config.epochs // TUNING_SHARE),
+        lr=config.lr if normalise else config.lr / 2,
+        weight_decay=config.transfer_weight_decay / (4 if normalise else 2),
+        schedule="warm_cosine",
+        patience=None,
+    )
+
+
+# --- what is given ------------------------------------------------------------------------------
+
+
+def resolved_config(config: Any, task: str, seed: int | None, y: Any) -> TrainConfig:
+    """``config`` with a task that has a name, and the seed; what contradicts it is refused.
+
+    Whole numbers are classes, unless ``task`` or ``config`` says that they are not.
+    """
+    if config is not None and not isinstance(config, TrainConfig):
+        raise ValueError(
+            f"Expected a TrainConfig where a network is given. Got {type(config).__name__}."
+        )
+    asked = "multiclass" if task == "classification" else task
+    if config is None:
+        config = TrainConfig(epochs=EPOCHS, batch_size=BATCH)
+    stated = None if isinstance(config.task, Unstated) else config.task
+    if asked == "auto" and stated is not None:
+        asked = stated
+    if asked == "auto":
+        if _is_one_hot(y):
+            raise ValueError(
+                "Expected classes as whole numbers. Got a column for each: take y.argmax(1), or "
+                "say task='binary' or 'regression'."
+            )
+        asked = "multiclass" if _is_whole(y) else "regression"
+    if asked not in TASKS:
+        raise ValueError(
+            f"Expected a task among auto, classification and {', '.join(TASKS)}. Got {asked!r}."
+        )
+    for name, given, other in (("task", asked, stated), ("seed", seed, config.seed or None)):
+        if given is not None and other is not None and given != other:
+            raise ValueError(
+                f"Expected one {name}. Got {given!r} and, in the TrainConfig, {other!r}."
+            )
+    return dataclasses.replace(config, task=asked, seed=config.seed if seed is None else seed)
+
+
+def _is_one_hot(y: Any) -> bool:
+    """Whether each row has a single 1 and zeros: classes, in columns."""
+    if not isinstance(y, ARRAYS) or y.ndim != 2 or y.shape[1] < 2:
+        return False
+    values = torch.as_tensor(y)
+    return bool(((values == 0) | (values == 1)).all() and (values.sum(dim=1) == 1).all())
+
+
+def _is_whole(y: Any) -> bool:
+    """Whether targets are whole numbers, by their type."""
+    if isinstance(y, Tensor):
+        return not y.is_floating_point()
+    return isinstance(y, np.ndarray) and y.dtype.kind in "biu"
+
+
+def folded_rows(
+    network: SpectralNetwork | SpectralChain,
+    data: Rows,
+    config: TrainConfig,
+    validation: Any,
+) -> FoldedData:
+    """The rows as ``network`` takes them, on its device, and their folds."""
+    X, targets, weight, groups = data
+    task = str(config.task)
+    x, y = _checked(network, (X, targets), task)
+    weights = torch.ones(len(x)) if weight is None else torch.from_numpy(weight).float()
+    if isinstance(validation, (tuple, list)):
+        others = _checked(network, validation, task, "validation data")
+        folds = _held_out(torch.arange(len(x) + len(others[0])) >= len(x))
+        weights = torch.cat([weights, torch.ones(len(others[0]))])
+        x, y = torch.cat([x, others[0]]), torch.cat([y, others[1]])
+    elif is_splitter(validation):
+        folds = split_folds(validation, x.cpu().numpy(), y.cpu().numpy(), groups)
+    else:
+        folds = _folds(validation, y, task, config.seed)
+    return FoldedData(x, y, weights, folds, task).to(x.device)
+
+
+def _folds(validation: Any, y: Tensor, task: str, seed: int) -> Folds:
+    """The folds of a number of them; of a share, one fit that never sees the rows that judge."""
+    if isinstance(validation, int) and not isinstance(validation, bool):
+        return folds_of(validation, y, task == "multiclass", seed)
+    share = HELD_OUT if isinstance(validation, str) and validation == "auto" else validation
+    if not isinstance(share, float) or not 0 < share <= 0.5:
+        raise ValueError(
+            "Expected validation to be 'auto', a share of the rows up to 0.5, a number of folds, a "
+            f"splitter, or a pair (X, y). Got {validation!r}."
+        )
+    count = round(share * len(y))
+    if count < FEWEST_JUDGES:
+        raise ValueError(
+            f"Expected at least {FEWEST_JUDGES} rows to judge by. Got {len(y)} rows, of which "
+            f"{count} are held out: give a larger share, or validation=(X, y)."
+        )
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
+    is_judge = torch.zeros(len(y), dtype=torch.bool)
+    is_judge[order[:count]] = True
+    return _held_out(is_judge)
+
+
+def _held_out(is_judge: Tensor) -> Folds:
+    return Folds(~is_judge[None], torch.where(is_judge, 0, -1))
+
+
+def _checked(
+    network: SpectralNetwork | SpectralChain, data: Any, task: str, name: str = "data"
+) -> Pair:
+    """``data`` on the device of ``network``; a ValueError where it cannot take them."""
+    if len(data) != 2 or not all(isinstance(part, ARRAYS) for part in data):
+        kinds = " and ".join(type(part).__name__ for part in data)
+        raise ValueError(f"Expected X and y as arrays or tensors for a network. Got {kinds}.")
+    for what, part in zip(("inputs", "targets"), data, strict=True):
+        if isinstance(part, np.ndarray) and part.dtype.kind not in "biuf":
+            raise ValueError(f"Expected {what} that are numbers, classes from 0. Got {part.dtype}.")
+    x, y = (torch.as_tensor(part) for part in data)
+    pair = placed((x, y), network.output_eigenvalues)
+    try:
+        check_data(network, pair, task, name=name)
+    except (RuntimeError, IndexError) as error:
+        raise ValueError(
+            f"Expected inputs as {network} takes them. Got rows of shape {tuple(x.shape[1:])} in "
+            f"the {name}: {error}"
+        ) from error
+    if len(pair[1].unique()) < 2:
+        raise ValueError(f"Expected targets that vary. Those of the {name} are all the same.")
+    if pair[0].is_floating_point() and (size := pair[0].std().item()) > FAR:
+        _warn(
+            f"Expected inputs of about mean 0 and variance 1, like images / 255. Those of the "
+            f"{name} have a standard deviation of {size:.3g}."
+        )
+    if task == "regression":
+        mean, size = pair[1].double().mean().item(), pair[1].double().std().item()
+        if abs(mean) > OFF * size or not 1 / FAR <= size <= FAR:
+            _warn(
+                f"Expected targets of about mean 0 and variance 1, near which a network starts. "
+                f"Those of the {name} have mean {mean:.3g} and standard deviation {size:.3g}: "
+                "standardise them, or train for long."
+            )
+    return pair
+
+
+def _warn(words: str) -> None:
+    warnings.warn(words, UserWarning, stacklevel=5)  # who called search

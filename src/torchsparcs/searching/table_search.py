@@ -1,0 +1,335 @@
+"""The search of a table: populations trained under a path of penalties, cut size by size."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from torchsparcs.compact.direct import DirectSpace, direct_space, parameter_count, simplified
+from torchsparcs.cutting.ladder import Ladder
+from torchsparcs.cutting.ladder import Rung as AnyRung
+from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.dense import DenseFamily, compact
+from torchsparcs.searching.folded import FoldedData, Judgement
+from torchsparcs.searching.folds import MANY_ROWS
+from torchsparcs.searching.front import LEAST_TOLERANCE
+from torchsparcs.searching.result import Attempt, Candidate
+from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
+from torchsparcs.spectral.chain import SpectralChain
+from torchsparcs.spectral.network import SpectralNetwork, checked_widths
+from torchsparcs.spectral.population import Population
+from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.history import History
+from torchsparcs.training.progress import stage
+
+PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
+PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.4  # of the steps of the training
+PATH_RATIO = 5.0  # from one penalty weight to the next
+LINEAR = 1e6  # a penalty weight under which nothing can be recruited
+FEWEST_GROUPS = 3
+LANDINGS = 2  # looks between the smallest network that is good enough and the next smaller one
+BETWEEN = 4  # sizes that are tried between two others
+CLOSE = 0.95  # of a size is as good as the size itself
+BELOW_LINEAR = 10  # the smallest size that is planned is a linear model's divided by that
+
+Rung = AnyRung[DirectSpace, Judgement]
+
+
+class Outcome(NamedTuple):
+    """What a search gives to its result.
+
+    Attributes:
+        candidates: those that may be on the front.
+        settings: those that only the search itself knows.
+        budget: the most parameters that a network of the front may have.
+    """
+
+    candidates: list[Candidate]
+    linear: Candidate | None
+    history: History
+    attempts: tuple[Attempt, ...]
+    settings: dict[str, Any]
+    budget: int | None
+    trained: SpectralNetwork | SpectralChain | None = None
+
+
+class TableSearch:
+    """One search on the standardised rows of a table."""
+
+    def __init__(
+        self,
+        folded: FoldedData,
+        outputs: int,
+        executor: Executor,
+        *,
+        hidden: Sequence[int] | None,
+        penalty_weights: Sequence[float] | str,
+        activation: str,
+        config: SearchConfig,
+        seed: int,
+    ):
+        self.folded, self.config, self.seed, self.executor = folded, config, seed, executor
+        self.outputs, self.hidden, self.activation = outputs, hidden, activation
+        self.penalty_weights = None if is_auto(penalty_weights) else checked_path(penalty_weights)
+        self.steps = config.steps_for(folded.rows)
+        self.smallest = 2 * outputs  # one column
+        self.progress = False
+        # what decides the outcome; bad widths are refused before anything is done
+        self.asked = {
+            "widths": [*self.widths(STRATEGIES["asleep"])],
+            "penalty_weights": self.penalty_weights,
+            "activation": activation,
+            "config": asdict(config),
+            "seed": seed,
+        }
+
+    def check_budget(self, largest: int | None) -> None:
+        """A ValueError where no network can have so few parameters."""
+        if largest is not None and largest < self.smallest:
+            raise ValueError(
+                f"Expected max_parameters of at least {self.smallest}, for one column and "
+                f"{self.outputs} outputs. Got {largest}."
+            )
+
+    def widths(self, strategy: Strategy) -> tuple[int, ...]:
+        """The widths of all layers; ``strategy`` may leave hidden layers out."""
+        hidden = self.hidden
+        if hidden is None:
+            hidden = strategy.widths or _default_widths(self.folded.rows)
+        elif isinstance(hidden, (str, int)):
+            raise ValueError(f"Expected widths of hidden layers, like (64, 32). Got {hidden!r}.")
+        inputs = self.folded.inputs.shape[1]
+        return checked_widths([inputs, *list(hidden)[: strategy.depth], self.outputs])
+
+    def run(self, largest: int | None) -> Outcome:
+        """Plan, train, cut and judge; nothing larger than ``largest`` is planned."""
+        with stage("looking for the largest penalty that matters", self.progress):
+            weights = self.penalty_weights or self._pilot_weights()
+        name = self._best_strategy(weights)
+        strategy, folded = STRATEGIES[name], self.folded
+        penalties = [LINEAR, *weights]
+        population, history = self._trained(
+            "training", folded, self.steps, penalties, strategy, progress=self.progress
+        )
+        family = DenseFamily(folded, self.executor)
+        ladder = Ladder(family)
+        rungs = ladder.top(self._simplified(family, population))
+        linear = rungs[:1]
+        if folded.task == "regression":
+            linear += ladder.top([family.least_squares(rungs[0].network)])
+        self._descend(ladder, rungs, linear[1:], strategy, largest)
+        self._land(ladder, rungs, strategy, largest)
+        best_linear = max(linear, key=lambda rung: rung.judgement.score)
+        candidates = [
+            Candidate.of(
+                compact(rung.network),
+                rung.judgement,
+                penalties[rung.group] if rung.group else None,
+                folded.final(rung.group),
+            )
+            for rung in rungs
+        ]
+        judged = [*zip(candidates, rungs, strict=True)]
+        return Outcome(
+            [one for one, rung in judged if rung.judgement.is_borne_out or rung is best_linear],
+            next(one for one, rung in judged if rung is best_linear),
+            history.thinned(),
+            tuple(Attempt.of(one, rung.cuts) for one, rung in judged),
+            {"widths": [*self.widths(strategy)], "penalty_weights": weights, "way": name},
+            largest,
+        )
+
+    # --- training ---
+
+    def _pilot_weights(self) -> list[float]:
+        """A path of weights down from the smallest that recruits nothing, by a short training."""
+        first, steps = self.folded.judging_fits(1), self.steps * PILOT_SHARE
+        population, _ = self._trained("pilot", first, steps, PILOT_WEIGHTS, STRATEGIES["asleep"])
+        idle = [not any(counts) for counts in population.recruited]
+        recruit_nothing = [w for w, is_idle in zip(PILOT_WEIGHTS, idle, strict=True) if is_idle]
+        largest = min(recruit_nothing, default=PILOT_WEIGHTS[0] * PATH_RATIO)
+        return [largest / PATH_RATIO**step for step in range(1, self.config.path + 1)]
+
+    def _best_strategy(self, weights: list[float]) -> str:
+        """The name of the strategy with the lowest loss in a rehearsal, its handicap counted."""
+        names = self.config.ways
+        if len(names) == 1:
+            return names[0]
+        judging, steps = self.folded.judging_fits(), self.steps * REHEARSAL_SHARE
+        losses = {}
+        with stage("comparing strategies", self.progress):
+            for name in names:
+                strategy, some = STRATEGIES[name], weights[1::2] or weights
+                population, _ = self._trained(name, judging, steps, some, strategy)
+                judgements = self.executor.first(lambda: judging.judge(population))  # noqa: B023
+                finite = [each.loss for each in judgements if math.isfinite(each.loss)]
+                losses[name] = strategy.handicap * min(finite, default=math.inf)
+        return min(losses, key=lambda name: losses[name])
+
+    def _trained(
+        self,
+        name: str,
+        folded: FoldedData,
+        steps: float,
+        penalty_weights: Sequence[float],
+        strategy: Strategy,
+        *,
+        progress: bool = False,
+    ) -> tuple[Population, History]:
+        """A population with a group of fits for each penalty weight, and how it was trained."""
+        each = tuple(weight for weight in penalty_weights for _ in range(folded.fits))
+        population = Population(
+            self.widths(strategy),
+            seeds=[self.seed] * len(each),
+            activation=self.activation,
+            device=folded.inputs.device,
+        )
+        for eigenvalues in population.hidden_eigenvalues:
+            eigenvalues.data.fill_(strategy.start)
+        recipe = self.config.recipe(strategy, folded, steps, each, self.seed)
+        weights = folded.member_weights(len(penalty_weights))
+        history = self.executor.train(
+            name, population, folded.pair, recipe, weights, progress=progress
+        )
+        return population, history
+
+    # --- cutting ---
+
+    def _simplified(self, family: DenseFamily, population: Population) -> list[list[DirectSpace]]:
+        """The members in direct space, those that judge no larger than the one they judge for."""
+        members, fits = range(population.members), self.folded.fits
+        directs = [simplified(direct_space(population.member(index))) for index in members]
+        groups = [directs[start : start + fits] for start in range(0, len(directs), fits)]
+        cut = family.cut("cut 0", groups, [parameter_count(group[-1]) for group in groups])
+        return [each["plain"] for each in cut]
+
+    def _descend(
+        self,
+        ladder: Ladder,
+        rungs: list[Rung],
+        linear: list[Rung],
+        strategy: Strategy,
+        largest: int | None,
+    ) -> None:
+        """Append all groups at every size, spread over those down to the next one, to ``rungs``.
+
+        Once they have all been cut, but for one, that with the highest loss leaves at every step,
+        until few are left. Below what was planned it goes on while small networks are good enough.
+        """
+        shrink, sizes = self.config.shrink, self._sizes(rungs, largest)
+        left, planned = list(rungs), len(sizes)
+        rungs += linear
+        for place, size in enumerate(sizes, 1):  # more may come
+            uncut = sum(rung.parameters <= size for rung in left)
+            some = [math.floor(size * shrink ** (n / len(left))) for n in range(len(left))]
+            tuning = self._tuning(strategy, 0.5 + min(1, place / planned))  # the small need it most
+            with stage(f"cutting to {size:,} parameters", self.progress):
+                found = ladder.step(left, some, tuning)
+            if not found:
+                return  # it diverges; what was found stays
+            rungs += found
+            left = found
+            if uncut <= 1 and len(left) > FEWEST_GROUPS:
+                worst = max(left, key=lambda rung: rung.loss)
+                left = [rung for rung in left if rung is not worst]
+            if place == len(sizes) and size > self.smallest and is_worth_going_on(rungs, size):
+                sizes.append(max(self.smallest, math.floor(size * shrink)))
+
+    def _sizes(self, top: list[Rung], largest: int | None) -> list[int]:
+        """Numbers of parameters from the largest member downwards, well below a linear model's."""
+        shrink, networks = self.config.shrink, [each for rung in top for each in rung.networks]
+        size = max(map(parameter_count, networks)) * shrink
+        size = size if largest is None else min(size, largest)
+        inputs = networks[0].inputs
+        smallest = min(math.floor(size), self.outputs * max(2, (inputs + 1) // BELOW_LINEAR))
+        sizes = []
+        while size > smallest:
+            sizes.append(math.floor(size))
+            size *= shrink
+        return [*sizes, smallest]
+
+    def _land(
+        self, ladder: Ladder, rungs: list[Rung], strategy: Strategy, largest: int | None
+    ) -> None:
+        """Look between the smallest network that is good enough and the next size below it."""
+        shrink = self.config.shrink
+        for _ in range(LANDINGS):
+            place = landing(rungs, smallest=self.smallest, largest=largest, shrink=shrink)
+            if place is None:
+                return
+            above, below = place
+            sizes = _between(above.parameters, below)
+            if not sizes:
+                return
+            with stage(f"looking between {below:,.0f} and {above.parameters:,}", self.progress):
+                copies, tuning = [above] * len(sizes), self._tuning(strategy, 1.5)
+                found = ladder.step(copies, sizes, tuning)
+            rungs += found
+            if not any(below < rung.parameters < above.parameters for rung in found):
+                return
+
+    def _tuning(self, strategy: Strategy, share: float) -> TrainConfig:
+        """A fine-tuning, for that share of its usual length."""
+        steps = self.steps * self.config.tune_share * share
+        return self.config.tuning(strategy, self.folded, steps, self.seed)
+
+
+def good_enough(rungs: list[Rung]) -> list[Rung]:
+    """Those that bear their score out and are within an error of the best of them."""
+    trusted = [rung for rung in rungs if rung.judgement.is_borne_out]
+    best = max((rung.judgement for rung in trusted), key=lambda each: each.score, default=None)
+    if best is None:
+        return []
+    enough = best.score - max(best.standard_error, LEAST_TOLERANCE)
+    return [rung for rung in trusted if rung.judgement.score >= enough]
+
+
+def is_worth_going_on(rungs: list[Rung], size: int) -> bool:
+    """Whether a network of at most ``size`` parameters is within an error of the best so far."""
+    return any(rung.parameters <= size for rung in good_enough(rungs))
+
+
+def landing(
+    rungs: list[Rung], *, smallest: int, largest: int | None, shrink: float
+) -> tuple[Rung, float] | None:
+    """The smallest network within an error of the best, and the next size tried below it.
+
+    None where there is no such network, or hardly a size between the two.
+    """
+    fitting = [rung for rung in rungs if largest is None or rung.parameters <= largest]
+    above = min(good_enough(fitting), key=lambda rung: rung.parameters, default=None)
+    if above is None:
+        return None
+    sizes = (rung.parameters for rung in rungs if rung.group == above.group)
+    tried = (size for size in sizes if size < above.parameters)
+    below = max(smallest, max(tried, default=shrink * above.parameters))
+    return None if below > CLOSE * above.parameters else (above, below)
+
+
+def _between(above: int, below: float) -> list[int]:
+    """A few sizes between two, from the largest."""
+    ratio = (below / above) ** (1 / (BETWEEN + 1))
+    wanted = {math.floor(above * ratio**place) for place in range(1, BETWEEN + 1)}
+    return sorted((size for size in wanted if below < size < above), reverse=True)
+
+
+def is_auto(weights: Any) -> bool:
+    return isinstance(weights, str) and weights == "auto"
+
+
+def checked_path(weights: Any) -> list[float]:
+    """The weights as given, from the largest down; a ValueError for anything but positive ones."""
+    try:
+        given = sorted((float(weight) for weight in weights), reverse=True)
+    except (TypeError, ValueError):
+        given = []
+    if not given or not all(math.isfinite(weight) and weight > 0 for weight in given):
+        raise ValueError(
+            f"Expected penalty_weights to be 'auto' or positive numbers. Got {weights!r}."
+        )
+    return given
+
+
+def _default_widths(rows: int) -> tuple[int, int]:
+    """Two hidden layers, wider where there is more to learn from."""
+    return (128, 32) if rows < MANY_ROWS else (256, 64)
