@@ -29,10 +29,10 @@ class TestSample:
         assert self.drawn(1).tolist() != sample.tolist()
 
     def test_every_row_is_as_likely(self):
-        counts = sum(np.bincount(self.drawn(s, 40, 7, 10), minlength=40) for s in range(2000))
-        # each is binomial with 2000 trials of probability 1/4: 500 ± 19.4
-        assert np.abs(counts - 500).max() < 5 * 19.4
-        assert ((counts - 500) ** 2 / 500).sum() < 60  # 40 · 0.75 on average, deviation 7
+        counts = sum(np.bincount(self.drawn(s, 40, 7, 10), minlength=40) for s in range(800))
+        # each is binomial with 800 trials of probability 1/4: 200 ± 12.2
+        assert np.abs(counts - 200).max() < 5 * 12.2
+        assert ((counts - 200) ** 2 / 200).sum() < 60  # 40 · 0.75 on average, deviation 7
 
     def test_what_is_held_does_not_grow_with_the_rows(self):
         sample, held = RowSample(0), []

@@ -22,7 +22,7 @@ def streamed(kind, data, cuts, *options):
 
 
 class TestStatistics:
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=12, deadline=None)
     @given(cuts=CUTS, seed=st.integers(0, 99))
     def test_a_table_in_chunks_is_the_table(self, cuts, seed):
         X = frame(seed=seed).drop(columns="target")
