@@ -84,7 +84,7 @@ MD5 = {  # of the archives, and of the files in them
 
 
 def read_cifar(path: Path) -> tuple[str, Tensor, Tensor, Tensor, Tensor, tuple[str, ...]]:
-    """The name, images and labels for training and for testing, and classes, of CIFAR-10 or -100.
+    """Read CIFAR-10 or -100: its name, images and labels to train and to test with, and classes.
 
     ``path`` is the archive or the folder that is inside it; whatever does not have the published
     checksum is a ValueError. Nothing is unpacked to disk.

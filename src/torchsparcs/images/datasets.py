@@ -112,7 +112,7 @@ class Images:
 
 
 def load_images(source: str | Path, *, folder: str | Path = "data") -> Images:
-    """The images of a name, ``"cifar10"`` or ``"cifar100"``, or those in a file or folder.
+    """Load the images of a name, ``"cifar10"`` or ``"cifar100"``, or those in a file or folder.
 
     A name is looked for in ``folder``: the archive as it is published, which need not be unpacked,
     the folder that is inside it, or an NPZ file of that name. If there is none of them and

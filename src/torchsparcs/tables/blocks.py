@@ -1,4 +1,4 @@
-"""Where the rows of a stream come from, block by block: arrays, memory maps, chunks, files."""
+"""The blocks of a stream: rows from arrays, memory maps, chunks of one's own and files."""
 
 import mmap
 from collections.abc import Collection, Iterator, Sequence
@@ -109,7 +109,7 @@ def _mapped(source: Any) -> Any:
 
 
 def _copied(data: Any, part: slice) -> Any:
-    """Some rows in memory, and no longer in a memory map, whose pages would count as ours."""
+    """Copy some rows and drop them from a memory map, whose pages would count as our memory."""
     values = sliced(data, part)
     if hasattr(data, "iloc") or isinstance(data, Tensor):
         return values

@@ -100,7 +100,7 @@ class Table:
         return values.astype(np.float64, copy=False)
 
     def column(self, index: int) -> np.ndarray:
-        """(rows,): numbers, or objects among which are text, numbers and missing values."""
+        """One column (rows,): numbers, or objects among which are text, numbers, missing values."""
         name = self.names[index]
         values = self.source.iloc[:, index].to_numpy() if self.is_frame else self.source[:, index]
         if values.dtype.kind in NUMBERS:
@@ -159,7 +159,7 @@ def _check_kind(kind: type, name: str) -> None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """A ValueError for columns of the same name."""
+    """Raise a ValueError for columns of the same name."""
     several = [name for name, count in Counter(names).items() if count > 1]
     if several:
         raise ValueError(
@@ -175,7 +175,7 @@ def is_missing(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """A category's text: 3, 3.0 and "3" are the same one."""
+    """The text of a category: 3, 3.0 and "3" are the same one."""
     if isinstance(value, (float, np.floating)) and math.isfinite(value) and value == int(value):
         return str(int(value))
     return str(value)
@@ -236,13 +236,13 @@ def count_bad_columns(names: Sequence[str], numbers: np.ndarray) -> list[str]:
 
 
 def count_bad(name: str, values: np.ndarray) -> list[str]:
-    """What is not finite in ``values`` (rows,), counted: "3 NaN in 'age'"."""
+    """Count what is not finite in ``values`` (rows,), in words: "3 NaN in 'age'"."""
     counts = {"NaN": int(np.isnan(values).sum()), "infinite": int(np.isinf(values).sum())}
     return [f"{count} {what} in {name!r}" for what, count in counts.items() if count]
 
 
 def check_finite(bad: list[str]) -> None:
-    """A ValueError that lists what :func:`count_bad` found in all the columns, if anything."""
+    """Raise a ValueError that lists what :func:`count_bad` counted in all columns, if anything."""
     if bad:
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
         raise ValueError(
@@ -252,7 +252,7 @@ def check_finite(bad: list[str]) -> None:
 
 
 def check_repetition(name: str, distinct: int, rows: int, advice: str = "drop it") -> None:
-    """A ValueError for categories that hardly repeat, from which nothing can be learnt."""
+    """Raise a ValueError for categories that hardly repeat: nothing can be learnt from them."""
     if distinct > 1000 or (rows >= 50 and distinct > rows / 2):
         raise ValueError(
             f"Expected categories that repeat. Got {distinct} different values in {rows} rows of "

@@ -59,7 +59,7 @@ class Column(Record):
 
     @property
     def encoded_categories(self) -> tuple[str, ...]:
-        """Those with a column of zeros and ones: of two, the second tells all."""
+        """The categories with a column of zeros and ones: of two, the second tells all."""
         known = self.categories or ()
         return known[1:] if len(known) == 2 else known
 
@@ -147,22 +147,22 @@ class Inputs(Record):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all the columns of X, constant ones included."""
+        """The names of all columns of X, constant ones included."""
         return tuple(column.name for column in self.columns)
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
-        """Of the encoded columns: "age", "city=Rome"."""
+        """The names of the encoded columns: "age", "city=Rome"."""
         return tuple(name for column in self.columns for name in column.encoded_names)
 
     def columns_read(self, reads: Sequence[int] | None = None) -> list[Column]:
-        """Those that the encoded columns at the places ``reads`` come from; by default at all."""
+        """The columns of X that the encoded ones at ``reads`` come from; by default at all."""
         owners = self._owners
         names = set(owners if reads is None else (owners[place] for place in reads))
         return [column for column in self.columns if column.name in names]
 
     def encode(self, X: Any, reads: Sequence[int] | None = None) -> np.ndarray:
-        """Numbers before standardisation, float64 (rows, encoded); they may share memory with X.
+        """Encode X as numbers, float64 (rows, encoded), which may share memory with X.
 
         With ``reads``, places among the encoded columns, only the columns of X that these come
         from are looked at; all others, which need not be there, count as their mean.
@@ -182,13 +182,13 @@ class Inputs(Record):
         return whole
 
     def transform(self, X: Any, reads: Sequence[int] | None = None) -> Tensor:
-        """Standardised inputs, float32 (rows, encoded); see :meth:`encode`."""
+        """Encode and standardise X: float32 (rows, encoded); see :meth:`encode`."""
         encoded = self.encode(X, reads)
         return torch.from_numpy(standardized(encoded, self.mean, self.scale, self.encoded_names))
 
     @property
     def _owners(self) -> list[str]:
-        """Of each encoded column, the name of the column of X that it comes from."""
+        """The name of the column of X that each encoded column comes from."""
         return [column.name for column in self.columns for _ in column.encoded_names]
 
     def _positions(self, table: Table, used: list[Column]) -> list[int]:
@@ -212,7 +212,7 @@ class Inputs(Record):
 
 
 def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) -> None:
-    """A warning that names columns in which a few values dwarf all the others."""
+    """Warn of columns in which a few values dwarf all the others."""
     some = np.sort(encoded[:: max(1, len(encoded) // MOST_LOOKED_AT)], axis=0)
     cut = len(some) // 20
     if not cut:
@@ -230,7 +230,7 @@ def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) 
 
 
 def _categories(table: Table, index: int) -> tuple[str, ...] | None:
-    """Of one column of ``table``, as :class:`Column` has them."""
+    """The categories of one column of ``table``, as :class:`Column` has them."""
     if table.is_numeric(index):
         return None
     entries = set(table.column(index).tolist())
@@ -240,7 +240,7 @@ def _categories(table: Table, index: int) -> tuple[str, ...] | None:
 
 
 def _encoded(table: Table, columns: list[Column], positions: list[int]) -> np.ndarray:
-    """``columns``, found at ``positions`` of ``table``, as float64 (rows, encoded)."""
+    """Encode ``columns``, found at ``positions`` of ``table``, as float64 (rows, encoded)."""
     numeric = all(column.categories is None for column in columns)
     numbers = table.numbers(positions) if numeric else None
     if numbers is not None:

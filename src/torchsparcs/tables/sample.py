@@ -93,19 +93,19 @@ class RowSample:
                 self.pieces[place] = _below(self.limit, *piece)
 
     def rows(self) -> tuple[Any, Any]:
-        """X and y, in the order in which they came."""
+        """X and y of the sample, in the order in which they came."""
         _, X, y = zip(*(piece for piece in self.pieces if len(piece[0])), strict=True)
         return _joined(X), _joined(y)
 
 
 def _below(limit: float, keys: np.ndarray, X: Any, y: Any) -> tuple[np.ndarray, Any, Any]:
-    """Those rows whose keys are below ``limit``."""
+    """Keep the rows whose keys are below ``limit``."""
     kept = keys < limit
     return keys[kept], rows_of(X, kept), rows_of(y, kept)
 
 
 def _joined(parts: tuple[Any, ...]) -> Any:
-    """Arrays, DataFrames or Series below one another."""
+    """Concatenate arrays, DataFrames or Series."""
     if not hasattr(parts[0], "iloc"):
         return np.concatenate(parts)
     if parts[0].ndim == 1:

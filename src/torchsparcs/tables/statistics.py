@@ -1,6 +1,6 @@
-"""What ``Inputs.fit`` and ``Target.fit`` learn, in one pass over chunks that need not be kept.
+"""Statistics of a stream in one pass: what ``Inputs.fit`` and ``Target.fit`` learn, from chunks.
 
-It agrees with what they learn from the whole table: categories and classes are the same, mean and
+They agree with those of the whole table: categories and classes are the same, mean and
 scale but for rounding. In memory is one chunk, the categories and a few numbers for each column.
 """
 
@@ -82,7 +82,7 @@ class _Statistics:
 
 
 class InputStatistics(_Statistics):
-    """:class:`Inputs` from chunks of X.
+    """Statistics of X, chunk by chunk, that make :class:`Inputs`.
 
     >>> X = np.array([[1, "Rome"], [3, "Oslo"], [5, "Rome"]], dtype=object)
     >>> statistics = InputStatistics()
@@ -148,7 +148,7 @@ class InputStatistics(_Statistics):
         return [f"{missing} missing in {name!r}"] if missing else []
 
     def fitted(self) -> Inputs:
-        """What ``Inputs.fit`` finds in all the rows that were added.
+        """The inputs as ``Inputs.fit`` finds them in all the rows that were added.
 
         Zeros and ones with share p of ones have mean p and scale √(p (1 − p)).
         """
@@ -176,7 +176,7 @@ class InputStatistics(_Statistics):
 
 
 class TargetStatistics(_Statistics):
-    """:class:`Target` from chunks of y.
+    """Statistics of y, chunk by chunk, that make a :class:`Target`.
 
     >>> statistics = TargetStatistics()
     >>> for chunk in (["no", "yes"], ["no", "no"]):
@@ -231,7 +231,7 @@ class TargetStatistics(_Statistics):
             self.labels |= dict.fromkeys(stray[:1])
 
     def fitted(self) -> Target:
-        """What ``Target.fit`` finds in all the rows that were added."""
+        """The target as ``Target.fit`` finds it in all the rows that were added."""
         self._check_rows()
         is_declared = self.task == "auto" and self.is_categorical
         target = Target.fit(self._few_rows(), "classification" if is_declared else self.task)

@@ -109,13 +109,13 @@ class RowStream:
 
     @property
     def rows(self) -> int | None:
-        """How many there are, None where that is known only after a pass."""
+        """The number of rows, None where that is known only after a pass."""
         start, stop = self.span
         stop = self.source.rows if stop is None else stop
         return None if stop is None else stop - start
 
     def count(self) -> int:
-        """How many rows there are; where that is not known yet, they are gone through."""
+        """Count the rows; where their number is not known yet, they are gone through."""
         if self.rows is None:
             for _ in self:
                 pass
@@ -123,7 +123,7 @@ class RowStream:
         return self.rows
 
     def blocks(self) -> list[Span]:
-        """What can be read in any order, in the order of the source."""
+        """The blocks, which can be read in any order, in the order of the source."""
         first, last = self.span
         meeting = [
             (max(start, first), min((stop, last), key=_or_the_end))

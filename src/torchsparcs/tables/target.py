@@ -156,7 +156,7 @@ class Target(Record):
         return 1 if self.task == "binary" else len(self.classes)
 
     def transform(self, y: Any) -> Tensor:
-        """``y`` as the task of that name has it.
+        """Encode ``y`` as its task has it.
 
         Regression: standardised float32, (rows,) or (rows, outputs); binary: 0 and 1 as float32
         (rows,); multiclass: int64 (rows,).
@@ -185,7 +185,7 @@ class Target(Record):
         return numbers.float() if self.task == "binary" else numbers
 
     def predict(self, output: Tensor) -> np.ndarray:
-        """From ``output`` (rows, outputs), raw, the labels (rows,) or the values in their units.
+        """Turn ``output`` (rows, outputs), raw, into labels (rows,) or values in their units.
 
         Values are float64, (rows,) for one output and else (rows, outputs).
         """
@@ -197,7 +197,7 @@ class Target(Record):
         return np.array(self.classes)[chosen.numpy()]
 
     def probabilities(self, output: Tensor) -> np.ndarray:
-        """Of each class from ``output`` (rows, outputs), raw: float64 (rows, classes)."""
+        """Turn ``output`` (rows, outputs), raw, into probabilities: float64 (rows, classes)."""
         raw = self._checked(output)
         if self.classes is None:
             raise ValueError("Expected a classification for probabilities. Got regression.")
@@ -237,7 +237,7 @@ def target_table(y: Any) -> Table:
 
 
 def target_columns(table: Table) -> list[tuple[str, np.ndarray]]:
-    """Names and values, of which none is missing."""
+    """The names and values of the outputs; a ValueError where some are missing."""
     names = ("y",) if table.names == ("y0",) and not table.is_named else table.names
     columns = [(name, table.column(index)) for index, name in enumerate(names)]
     bad = []
@@ -252,7 +252,7 @@ def target_columns(table: Table) -> list[tuple[str, np.ndarray]]:
 
 
 def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
-    """The rule of "auto"."""
+    """Whether "auto" takes the target for classes."""
     if len(columns) > 1:
         return False
     values = columns[0][1]
