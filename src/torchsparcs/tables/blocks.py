@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torchsparcs.messages import first_line
 from torchsparcs.tables.datasets import divided, resolved_target
-from torchsparcs.tables.readers import ParquetFiles, Span, TextFile
+from torchsparcs.tables.readers import END, ParquetFiles, Span, TextFile
 
 CELLS = 2**20  # of a block
 LEAST_ROWS, MOST_ROWS = 2**10, 2**16  # of a block
@@ -35,29 +35,29 @@ class Blocks:
     is_repeatable = True
 
     def blocks(self) -> list[Span]:
-        """The first row of each block and the one after its last, None for the end."""
-        return [(0, self.rows)]
+        """The first row of each block, and the one after its last."""
+        return [(0, END if self.rows is None else self.rows)]
 
     def chunks(self, first: int, text: Collection[str]) -> Iterator[Chunk]:
         """The block that begins with row ``first`` in chunks (X, y); ``text`` as in read."""
         raise NotImplementedError
 
-    def read(self, start: int, stop: int | None, text: Collection[str] = ()) -> Iterator[Chunk]:
+    def read(self, start: int, stop: int, text: Collection[str] = ()) -> Iterator[Chunk]:
         """The rows from ``start`` to before ``stop``, in order, as chunks (X, y).
 
         ``text`` names columns that are text whatever they look like.
         """
         for first, end in self.blocks():
-            if (stop is not None and first >= stop) or (end is not None and end <= start):
+            if stop <= first or end <= start:
                 continue
             for X, y in self.chunks(first, text):
-                low, high = max(0, start - first), len(X) if stop is None else stop - first
-                if low < min(high, len(X)):
-                    yield sliced(X, slice(low, high)), sliced(y, slice(low, high))
+                part = slice(max(0, start - first), min(len(X), stop - first))
+                if part.start < part.stop:
+                    yield sliced(X, part), sliced(y, part)
                 first += len(X)
-                if stop is not None and first >= stop:
+                if stop <= first:
                     return
-            if end is None:
+            if end == END:
                 self.rows = first
 
 
@@ -84,8 +84,8 @@ class ArrayBlocks(Blocks):
     def blocks(self) -> list[Span]:
         return self._spans(0, len(self.X))
 
-    def read(self, start: int, stop: int | None, text: Collection[str] = ()) -> Iterator[Chunk]:
-        for span in self._spans(start, len(self.X) if stop is None else stop):
+    def read(self, start: int, stop: int, text: Collection[str] = ()) -> Iterator[Chunk]:
+        for span in self._spans(start, min(stop, len(self.X))):
             yield _copied(self.X, slice(*span)), _copied(self.y, slice(*span))
 
     def _spans(self, start: int, stop: int) -> list[Span]:
@@ -161,11 +161,11 @@ class FileBlocks(Blocks):
         self.file, self.drop = file, drop
         self.chunk_rows = chunk_rows or block_rows(file.width)
         self.target = resolved_target(target, file.columns(self.chunk_rows), drop=drop)
-        self.rows = file.blocks()[-1][1]
+        _, end = file.blocks()[-1]
+        self.rows = None if end == END else end
 
     def blocks(self) -> list[Span]:
-        *others, (first, end) = self.file.blocks()
-        return [*others, (first, self.rows if end is None else end)]
+        return [(first, min(end, self.rows or END)) for first, end in self.file.blocks()]
 
     def chunks(self, first: int, text: Collection[str]) -> Iterator[Chunk]:
         for table in self.file.frames(first, self.chunk_rows, text):

@@ -9,9 +9,10 @@ import csv
 import gzip
 import io
 import math
+import sys
 import warnings
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ BATCH = 2**10  # rows of text that are unpacked at once
 READ_AHEAD = 2**18  # bytes of each column of a Parquet file
 PYARROW = 15  # the oldest version that does not unpickle what a file says
 
-Span = tuple[int, int | None]  # the first row, and the one after the last; None for the end
+END = sys.maxsize  # in place of a number of rows that is not known yet
+Span = tuple[int, int]  # the first row, and the one after the last
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -41,7 +43,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     ending = ending_of(path).lower()
     if path.is_dir():
         raise ValueError(f"Expected a data file. {path} is a folder.")
-    check_filled(path)
+    _check_filled(path)
     try:
         table = _read_npz(path) if ending == ".npz" else FILES[ending](path).whole()
     except MemoryError as error:
@@ -52,17 +54,24 @@ def read_table(path: str | Path) -> pd.DataFrame:
     return table
 
 
-def ending_of(path: Path) -> str:
+def open_table(path: Path) -> "TextFile | ParquetFiles":
+    """Open a file that can be read a few rows at a time, or a folder of Parquet files."""
+    _check_filled(path)
+    if path.is_dir():
+        return ParquetFiles(path)
+    return FILES[ending_of(path, (*FILES,), ", or a pair of .npy files").lower()](path)
+
+
+def ending_of(path: Path, known: Sequence[str] = (), also: str = "") -> str:
     """The ending of a file that can be read, as the file has it; any other is a ValueError."""
-    known = (*FILES, ".npz")
-    ending = next((ending for ending in known if path.name.lower().endswith(ending)), None)
-    if ending is None:
-        raise ValueError(f"Expected a file that ends in {', '.join(known)}. Got {str(path)!r}.")
-    return path.name[-len(ending) :]
+    known = known or (*FILES, ".npz")
+    for ending in known:
+        if path.name.lower().endswith(ending):
+            return path.name[-len(ending) :]
+    raise ValueError(f"Expected a file that ends in {', '.join(known)}{also}. Got {str(path)!r}.")
 
 
-def check_filled(path: Path) -> None:
-    """Raise an error unless there is something at ``path``."""
+def _check_filled(path: Path) -> None:
     if not path.exists():
         raise FileNotFoundError(f"Expected a data file. There is none at {path}.")
     if path.stat().st_size == 0:
@@ -116,7 +125,7 @@ class TextFile:
         return [str(name) for name in first.columns[self.skipped :]]
 
     def blocks(self) -> list[Span]:
-        return [(0, None)]
+        return [(0, END)]
 
     def frames(self, first: int, rows: int, text: Collection[str] = ()) -> Iterator[pd.DataFrame]:
         """Read ``rows`` rows at a time; columns ``text`` are text whatever they look like."""

@@ -19,7 +19,7 @@ from torchsparcs.tables.blocks import (
     sliced,
 )
 from torchsparcs.tables.preprocessing import Preprocessing
-from torchsparcs.tables.readers import FILES, ParquetFiles, Span, TextFile, check_filled
+from torchsparcs.tables.readers import END, Span, open_table
 from torchsparcs.tables.sample import StreamSample, sampled
 from torchsparcs.tables.statistics import MixedColumns
 
@@ -32,7 +32,7 @@ class RowStream:
 
     Attributes:
         source: where they come from.
-        span: the rows of the source that are meant; None for all of them.
+        span: the rows of the source that are meant, by default all of them.
         text: columns that are read as text, though a part of them may look like numbers.
 
     Shape:
@@ -50,7 +50,7 @@ class RowStream:
     """
 
     source: Blocks
-    span: Span = (0, None)
+    span: Span = (0, END)
     text: frozenset[str] = field(default_factory=frozenset)
 
     @classmethod
@@ -80,7 +80,7 @@ class RowStream:
         if chunk_rows is not None and (not isinstance(chunk_rows, int) or chunk_rows < 1):
             raise ValueError(f"Expected chunk_rows of at least 1. Got {chunk_rows!r}.")
         if isinstance(source, (str, Path)):
-            file = _file(Path(source))
+            file = open_table(Path(source))
             return cls(FileBlocks(file, target, drop=drop, chunk_rows=chunk_rows))
         if target is not None or drop:
             raise ValueError(
@@ -111,8 +111,9 @@ class RowStream:
     def rows(self) -> int | None:
         """The number of rows, None where that is known only after a pass."""
         start, stop = self.span
-        stop = self.source.rows if stop is None else stop
-        return None if stop is None else stop - start
+        if stop == END:
+            return self.source.rows
+        return stop - start
 
     def count(self) -> int:
         """Count the rows; where their number is not known yet, they are gone through."""
@@ -125,11 +126,8 @@ class RowStream:
     def blocks(self) -> list[Span]:
         """The blocks, which can be read in any order, in the order of the source."""
         first, last = self.span
-        meeting = [
-            (max(start, first), min((stop, last), key=_or_the_end))
-            for start, stop in self.source.blocks()
-        ]
-        return [(start, stop) for start, stop in meeting if start < _or_the_end(stop)]
+        common = [(max(start, first), min(stop, last)) for start, stop in self.source.blocks()]
+        return [(start, stop) for start, stop in common if start < stop]
 
     def as_text(self, names: Collection[str]) -> "RowStream":
         """The same rows, with columns ``names`` read as text whatever they look like."""
@@ -181,23 +179,6 @@ class RowStream:
     ) -> "StreamBatches":
         """Standardised batches for :func:`torchsparcs.train`, in a new order every epoch."""
         return StreamBatches(self, preprocessing, batch_size, seed)
-
-
-def _or_the_end(row: int | None) -> float:
-    return math.inf if row is None else row
-
-
-def _file(path: Path) -> TextFile | ParquetFiles:
-    check_filled(path)
-    if path.is_dir():
-        return ParquetFiles(path)
-    opened = next((FILES[end] for end in FILES if path.name.lower().endswith(end)), None)
-    if opened is None:
-        raise ValueError(
-            f"Expected a file that ends in {', '.join(FILES)}, or a pair of .npy files. "
-            f"Got {str(path)!r}."
-        )
-    return opened(path)
 
 
 class StreamBatches:
