@@ -24,9 +24,9 @@ from rounds import Job, Rounds
 from torch import Tensor, nn
 
 from torchsparcs import SpectralCNN, TrainConfig, evaluate, extract, train
-from torchsparcs.cutting.chain_refinement import HASTE, SHRINK
+from torchsparcs.cutting.model_ladder import HASTE, SHRINK, model_rungs
 from torchsparcs.images.datasets import load_images
-from torchsparcs.searching.chain_search import candidates, tuning_of
+from torchsparcs.searching.network_search import tuning_of
 
 OFFERED = (48, 96, 96, 192, 192)  # channels of the spectral network
 WIDTHS = (32, 8, 16, 24)  # of the first layer of the plain ones
@@ -135,16 +135,23 @@ class Contest:
         epochs, start = self.options.epochs, time.perf_counter()
         network, config = self.spectral(epochs, seed, **recipe)
         tuning = tuning_of(config, normalise=network.normalise)
-        found = candidates(network, self.training, self.held, tuning, LARGEST)
-        for place, rung in enumerate(found):
+        rungs = model_rungs(
+            extract(network),
+            self.training,
+            self.held,
+            tuning,
+            normalise=network.normalise,
+            through=LARGEST,
+        )
+        for place, rung in enumerate(rungs):
             yield {
                 "seed": seed,
                 "parameters": rung.parameters,
-                "macs": rung.macs,
-                "held_out": rung.score,
-                "test": accuracy(rung.network.to(self.test[0].device), self.test),
+                "macs": rung.network.macs(self.held[0][:1]),
+                "held_out": rung.judgement.score,
+                "test": accuracy(rung.network, self.test),
                 "epochs": epochs + place * tuning.epochs,
-                "architecture": rung.architecture,
+                "architecture": rung.network.architecture,
                 "recruited": network.recruited,
                 "seconds": time.perf_counter() - start,
             }

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from recording import RESULTS, record
 
-COMMAND = [sys.executable, "-m", "torchsparcs.command.cli", "search"]
+COMMAND = [sys.executable, "-m", "torchsparcs", "search"]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from torchsparcs import TrainConfig, evaluate, extract, spectralize, train
-from torchsparcs.cutting.model_refinement import SHRINK, model_rungs
+from torchsparcs.cutting.model_ladder import SHRINK, model_rungs
 
 WIDTHS = (128, 64, 24, 8)
 PLAIN = [{"lr": lr, "weight_decay": 0.05} for lr in (8e-3, 1.6e-2, 3.2e-2, 6.4e-2)]
@@ -239,11 +239,11 @@ class Contest:
         tuning = self.config(self.tuning, seed, **plain)
         found = model_rungs(extract(model), self.training, self.validation, tuning)
         for place, rung in enumerate(found):
-            blocks = [block.mlp.architecture for block in rung.model.blocks]
+            blocks = [block.mlp.architecture for block in rung.network.blocks]
             epochs = self.epochs + place * self.tuning
             row = {"kind": kind, "seed": seed, "epochs": epochs, "blocks": blocks}
-            yield {**row, **self.both(rung.model)}
-            if count(rung.model) <= count(Transformer(min(self.widths))):
+            yield {**row, **self.both(rung.network)}
+            if count(rung.network) <= count(Transformer(min(self.widths))):
                 return
 
     def rungs_to(self, width: int) -> int:

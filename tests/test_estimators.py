@@ -1,5 +1,6 @@
 """The estimators are scikit-learn's, in every check it has, and do what they say beside."""
 
+import dataclasses
 import pickle
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.ensemble import BaggingClassifier
 from sklearn.metrics import recall_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -99,18 +101,68 @@ def test_balanced_classes_find_the_rare_one():
         by_hand.fit(X, y)
 
 
-def test_whole_weights_are_repetitions_and_others_count_as_they_are():
+def test_weighted_rows_are_repeated_rows():
+    """To the last bit, in whatever order, also where rows repeat that weigh something."""
     X, y = table(40)
     both = pd.concat([X, X]), np.concatenate([y, -y])  # two answers to every row
-    weight = np.repeat([3, 0], 40)
+    counts = np.arange(40) % 3 + 1
+    weight = np.concatenate([counts, np.zeros(40)])
     model = SparcsRegressor(**SHORT)
     weighted = model.fit(*both, sample_weight=weight).predict(X)
-    order = np.random.default_rng(1).permutation(np.repeat(np.arange(40), 3))
-    assert np.array_equal(weighted, model.fit(X.iloc[order], y.iloc[order]).predict(X))
+    order = np.random.default_rng(1).permutation(np.repeat(np.arange(40), counts))
+    repeated = X.iloc[order], y.iloc[order]
+    assert np.array_equal(weighted, model.fit(*repeated).predict(X))
+    assert model.result_.settings["rows"] == 40
+    each = (weight[:40] * 5 / counts)[order]
+    assert np.array_equal(weighted, model.fit(*repeated, sample_weight=each).predict(X))
+    assert not np.array_equal(weighted, model.fit(X, y).predict(X))
     assert model.fit(*both, sample_weight=weight + 0.01).score(X, y) > 0.9
     assert model.fit(*both).score(X, y) < 0.5
+    assert model.result_.settings["rows"] == 80  # another answer is another row
     with pytest.raises(ValueError, match="not negative"):
         model.fit(*both, sample_weight=-weight)
+
+
+def test_balanced_classes_count_what_rows_weigh():
+    X, y = make_blobs([30, 10], centers=[(0, 0), (1.5, 1.5)], random_state=0)
+    weight = np.arange(40) % 3 + 1
+    rows = np.repeat(np.arange(40), weight)
+    model = SparcsClassifier(class_weight="balanced", **SHORT)
+    weighted = model.fit(X, y, sample_weight=weight).predict_proba(X)
+    assert np.array_equal(weighted, model.fit(X[rows], y[rows]).predict_proba(X))
+
+
+class TestRandomLabels:
+    """What cannot be known is not known: no copy of a row judges a network fitted to it."""
+
+    X = np.random.default_rng(0).normal(size=(80, 5))
+    y = np.random.default_rng(1).integers(0, 2, 80)
+
+    @pytest.fixture(autouse=True)
+    def _long_enough_to_memorise(self, monkeypatch):
+        config = dataclasses.replace(QUICK, steps=150, longest=150, tune_share=0.1)
+        monkeypatch.setattr(estimators, "_config", lambda steps: config)
+
+    def model(self):
+        options = {"widths": (32,), "penalty_weights": (1e-4,), "validation": 4, "random_state": 0}
+        return SparcsClassifier(pick="best", **options)
+
+    def test_with_weights(self):
+        plain = self.model().fit(self.X, self.y)
+        assert plain.result_.best().score < 0.6
+        tripled = self.model().fit(self.X, self.y, sample_weight=np.full(80, 3))
+        assert tripled.result_.best().score == plain.result_.best().score
+        weighted = self.model().fit(self.X, self.y, sample_weight=2 + np.arange(80) % 3)
+        assert weighted.result_.best().score < 0.6
+
+    def test_in_rows_that_repeat(self):
+        rows = np.repeat(np.arange(80), 3)
+        repeated = self.model().fit(self.X[rows], self.y[rows])
+        assert repeated.result_.best().score < 0.6
+
+    def test_in_bags(self):
+        bags = BaggingClassifier(self.model(), n_estimators=2, random_state=0).fit(self.X, self.y)
+        assert max(bag.result_.best().score for bag in bags.estimators_) < 0.6
 
 
 def test_in_a_pipeline_that_a_grid_search_fits_in_processes():

@@ -6,7 +6,7 @@ from contest import Found, Outcome, Task
 from running import main
 
 from torchsparcs import CompactNetwork, SearchConfig, search, to_onnx
-from torchsparcs.searching.search import PILOT_WEIGHTS
+from torchsparcs.searching.table_search import PILOT_WEIGHTS
 
 
 def has_skips(network: CompactNetwork) -> bool:
@@ -37,10 +37,10 @@ def sparcs(task: Task, seed: int) -> Outcome:
     ]
     fits = result.settings["fits"]  # a network for each fold and one for all rows
     weights, ways = result.settings["penalty_weights"], result.settings["config"]["ways"]
-    rehearsed = len(PILOT_WEIGHTS) + len(ways) * len(weights[2::2]) * (fits - 1)
+    rehearsed = len(PILOT_WEIGHTS) + len(ways) * len(weights[1::2]) * (fits - 1)
     tuned = fits * sum(attempt.cut > 0 for attempt in result.attempts)
     # the pilot, a rehearsal of each way to train, and the training
-    return Outcome(found, 2 + len(ways), rehearsed + fits * len(weights) + tuned, "one call")
+    return Outcome(found, 2 + len(ways), rehearsed + fits * (1 + len(weights)) + tuned, "one call")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ HOMES = {
     "compact.network": ("CompactNetwork",),
     "cutting.extraction": ("extract",),
     "cutting.pruning": ("PruningCurve", "pruning_curve"),
-    "cutting.refinement": ("RefineConfig",),
+    "cutting.ladder": ("RefineConfig",),
     "spectralizing.spectralize": ("spectralize",),
     "tables.streams": ("RowStream",),
     "export.onnx": ("to_onnx",),
@@ -47,8 +47,8 @@ if TYPE_CHECKING:  # the same names for those who read and do not run
     from torchsparcs.compact.chain import CompactChain
     from torchsparcs.compact.network import CompactNetwork
     from torchsparcs.cutting.extraction import extract
+    from torchsparcs.cutting.ladder import RefineConfig
     from torchsparcs.cutting.pruning import PruningCurve, pruning_curve
-    from torchsparcs.cutting.refinement import RefineConfig
     from torchsparcs.estimators import SparcsClassifier, SparcsRegressor
     from torchsparcs.export.onnx import to_onnx
     from torchsparcs.export.saving import load, save

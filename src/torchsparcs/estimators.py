@@ -21,7 +21,6 @@ from torchsparcs.tables.standardization import weights_of
 from torchsparcs.training.tasks import evaluation_mode
 
 PICKS = ("smallest", "best")
-MOST_COPIES = 10  # of a row on average; whole weights beyond are weights like any other
 
 
 class _Sparcs(BaseEstimator):
@@ -61,15 +60,16 @@ class _Sparcs(BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Search on ``X`` (rows, columns) and ``y``; with ``warm_start`` the next fit refines.
 
-        A row of weight zero is not there; the order of the rows does not matter. Where all weights
-        (rows,) are whole numbers, of ten on average at most, a row counts as that many copies, to
-        the last bit. The copies may lie on both sides of a fold, as repeated rows do.
+        Weights (rows,) count by their ratios, and a row of weight zero is not there. Rows that are
+        equal in X and y are one row with the sum of their weights: no copy of a row judges a
+        network that was fitted to it, and rows that are repeated, weighted or in another order
+        lead to the same fit, to the last bit.
         """
         if self.pick not in PICKS:
             raise ValueError(f"Expected pick to be one of {', '.join(PICKS)}. Got {self.pick!r}.")
         goes_on = bool(self.warm_start) and hasattr(self, "result_")
         table, target = self._checked_table(X, y, reset=not goes_on)
-        rows, weight = _canonical_rows(table, target, weights_of(sample_weight, len(target)))
+        rows, weight = _distinct_rows(table, target, weights_of(sample_weight, len(target)))
         table = table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
         target = target[rows]
         options: dict[str, Any] = {
@@ -156,7 +156,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         widths, max_parameters, validation, penalty_weights, activation, device: as in ``search``.
         pick: from the front, "smallest" (within a standard error of the best score) or "best".
         steps: of the training; by default as many as ``SearchConfig`` says.
-        class_weight: {label: weight}, "balanced" (each class counts the same) or None.
+        class_weight: {label: weight}, "balanced" (each class counts the same, whatever its rows
+            weigh) or None.
         warm_start: a second ``fit`` fine-tunes the front it finds on the new rows, by
             :func:`torchsparcs.refit`, instead of searching anew: other rows, the same columns,
             no new classes, the same architectures.
@@ -236,7 +237,12 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     def _weighted(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         if self.class_weight is None:
             return weight
-        by_class = compute_sample_weight(self.class_weight, y)
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            _, codes = np.unique(y, return_inverse=True)
+            counts = np.bincount(codes, weight)
+            by_class = (counts.sum() / (len(counts) * counts))[codes]
+        else:
+            by_class = compute_sample_weight(self.class_weight, y)
         if not (by_class > 0).all():
             raise ValueError(f"Expected class weights above zero. Got {self.class_weight!r}.")
         return by_class if weight is None else by_class * weight
@@ -290,25 +296,20 @@ def _has_text(X: Any) -> bool:
     )
 
 
-def _canonical_rows(
+def _distinct_rows(
     table: Any, target: np.ndarray, weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Which rows to take, in an order that is their own, and what each then counts.
+    """The place of one row of each kind, in an order of their own, and what each counts in all.
 
-    Rows are sorted by a hash of what they hold, so that the same rows, repeated or weighted and
-    in whatever order, lead to the same fit.
+    Rows of a kind are equal in inputs and target; the order is that of a 64-bit hash of both. None
+    stands for weights that are all the same.
     """
-    rows = np.arange(len(target)) if weight is None else np.flatnonzero(weight)
     parts = [pd.DataFrame(table), pd.DataFrame(target)]
     parts = [part.astype(str) if _has_text(part) else part for part in parts]
-    frame = pd.concat(parts, axis=1).iloc[rows]
-    order = pd.util.hash_pandas_object(frame, index=False).to_numpy()
-    if weight is None:
-        return rows[np.argsort(order, kind="stable")], None
-    weight = weight[rows]
-    is_whole = bool((weight == np.round(weight)).all())
-    if is_whole and weight.sum() <= MOST_COPIES * len(weight):
-        counts = weight.astype(np.int64)
-        return np.repeat(rows, counts)[np.argsort(np.repeat(order, counts), kind="stable")], None
-    place = np.lexsort((weight, order))
-    return rows[place], weight[place]
+    kinds = pd.util.hash_pandas_object(pd.concat(parts, axis=1), index=False).to_numpy()
+    weight = np.ones(len(target)) if weight is None else weight
+    rows = np.flatnonzero(weight)
+    rows = rows[np.lexsort((weight[rows], kinds[rows]))]
+    first = np.unique(kinds[rows], return_index=True)[1]
+    counts = np.add.reduceat(weight[rows], first)
+    return rows[first], None if (counts == counts[0]).all() else counts

@@ -2,12 +2,14 @@
 
 import contextlib
 import dataclasses
+import importlib
 import io
 import json
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,9 +20,14 @@ import torch
 from outcomes import assert_same
 
 import torchsparcs
-from torchsparcs.command import cli, jobs
+from torchsparcs.command import jobs, main, options
+from torchsparcs.export.formats import FORMATS
+from torchsparcs.parallel.engines import ENGINES
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.tables.datasets import BUILT_IN
+from torchsparcs.tables.target import CHOICES
 
+ROOT = Path(__file__).parents[2]
 QUICK = ("--steps", "30", "--widths", "8,4", "--penalty-weights", "0.01", "--validation", "2")
 MARKUP = "[red]width"  # a column whose name rich must not understand
 LABELS = np.array(["daisy", "[b]rose", "tulip, red"])
@@ -40,7 +47,7 @@ def sparcs(*arguments) -> Outcome:
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as exit,
     ):
-        cli.main([str(argument) for argument in arguments])
+        main([str(argument) for argument in arguments])
     texts = []
     for stream in (out, err):
         stream.flush()
@@ -468,7 +475,7 @@ def test_a_bad_table_is_one_line(case, tmp_path, monkeypatch):
         (["search", "--device", "abacus"], "'abacus'"),
         (["search", "--steps", "0"], "--steps"),
         (["search", "--seed", "one"], "--seed"),
-        (["export", "run", "--format", "zip"], "onnx, safetensors, torch"),
+        (["export", "run", "--format", "zip"], "onnx, safetensors or torch"),
     ],
 )
 def test_bad_usage_is_one_line(arguments, message, tmp_path, monkeypatch):
@@ -544,7 +551,7 @@ def test_a_search_that_ends_early(table, tmp_path, monkeypatch, error, code, mes
 def test_debugging_shows_where(monkeypatch):
     monkeypatch.setenv("SPARCS_DEBUG", "1")
     with pytest.raises(FileNotFoundError, match="There is none at none"):
-        cli.main(["search", "none.csv"])
+        main(["search", "none.csv"])
 
 
 def test_version_and_help():
@@ -560,9 +567,8 @@ def test_version_and_help():
 
 
 def test_the_command_itself(tmp_path):
-    code = "import sys; from torchsparcs.command.cli import main; sys.argv[0] = 'sparcs'; main()"
     outcome = subprocess.run(
-        [sys.executable, "-c", code, "search", "none.csv"],
+        [sys.executable, "-m", "torchsparcs", "search", "none.csv"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -572,16 +578,21 @@ def test_the_command_itself(tmp_path):
     assert outcome.stderr == "error: Expected a data file. There is none at none.csv.\n"
 
 
+def test_the_script_that_is_installed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    module, _, name = project["scripts"]["sparcs"].partition(":")
+    assert getattr(importlib.import_module(module), name) is main
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
-def test_stopped_while_modules_load(tmp_path):
+@pytest.mark.parametrize("module", ["typer", "torch"])
+def test_stopped_while_modules_load(tmp_path, module):
     """A module that takes as long as torch may, and what it says of an interruption is its own."""
-    (tmp_path / "torchsparcs").mkdir()
-    (tmp_path / "torchsparcs" / "__init__.py").touch()
     slow = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException"
-    (tmp_path / "torchsparcs" / "cli.py").write_text(f"{slow}:\n    raise ImportError\n")
+    (tmp_path / f"{module}.py").write_text(f"{slow}:\n    raise ImportError\n")
     outcome = subprocess.run(
-        [sys.executable, "-c", "import sparcs_command; sparcs_command.main()"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        [sys.executable, "-m", "torchsparcs", "show", "run"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "src")])},
         capture_output=True,
         text=True,
         timeout=60,
@@ -589,11 +600,28 @@ def test_stopped_while_modules_load(tmp_path):
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (130, "", "stopped\n")
 
 
-def test_the_command_loads_and_runs():
-    code = "import sys, sparcs_command; sys.argv[1:] = ['--version']; sparcs_command.main()"
-    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (outcome.returncode, outcome.stderr) == (0, "")
-    assert outcome.stdout == f"torchsparcs {torchsparcs.__version__}\n"
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["search", "--help"], ["serch"]])
+def test_help_loads_no_numbers(arguments):
+    """Neither torch nor pandas is waited for by who only asks what there is."""
+    code = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sys.modules))\n"
+        "from torchsparcs.command import main\n"
+        "main()"
+    )
+    outcome = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60
+    )
+    loaded = {name.split(".")[0] for name in outcome.stdout.splitlines()[-1].split()}
+    assert "typer" in loaded
+    assert not loaded & {"torch", "numpy", "pandas", "sklearn", "rich"}
+
+
+def test_the_choices_that_help_shows_are_those_there_are():
+    assert (*BUILT_IN,) == options.DATASETS
+    assert CHOICES[:3] == options.TASKS
+    assert (*ENGINES,) == options.ENGINES
+    assert (*FORMATS,) == options.FORMATS
 
 
 # --- what is left out ---

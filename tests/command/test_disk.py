@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from torchsparcs import SearchConfig, load_result, search
-from torchsparcs.command import cli
+from torchsparcs.command import main
 from torchsparcs.tables.datasets import load_dataset
 
 FORK = multiprocessing.get_context("fork")
@@ -22,7 +22,7 @@ QUICK = ("--steps", "20", "--widths", "8")
 def sparcs(*arguments, capsys, code=1) -> str:
     """The line on stderr."""
     with pytest.raises(SystemExit) as exit:
-        cli.main([str(argument) for argument in arguments])
+        main([str(argument) for argument in arguments])
     captured = capsys.readouterr()
     assert exit.value.code == code, captured
     return captured.err
@@ -68,7 +68,7 @@ class TestFull:
         def search_with_a_limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-            cli.main(["search", "iris", *QUICK, "--out", str(folder), "--quiet"])
+            main(["search", "iris", *QUICK, "--out", str(folder), "--quiet"])
 
         code, text = in_a_child(search_with_a_limit)
         assert code == 1

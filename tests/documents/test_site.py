@@ -12,7 +12,7 @@ import typer
 
 import torchsparcs
 from torchsparcs import report
-from torchsparcs.command.cli import app
+from torchsparcs.command.app import app
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = typer.main.get_command(app).commands

@@ -479,7 +479,7 @@ class TestBadFiles:
             (spectral, {"widths": [3, 5, 3]}, "size mismatch"),
             (spectral, {"widths": [3, 2]}, "Unexpected key"),
             (spectral, {"widths": [3, 0, 2]}, "positive integers"),
-            (spectral, {"widths": "352"}, "a sequence of integers"),
+            (spectral, {"widths": "352"}, "widths is '352', not list"),
             (spectral, {"widths": [10**12, 10**12]}, ""),
             (spectral, {"widths": [10**30] * 3}, ""),
             (spectral, {"widths": [10**6] * 3}, "size mismatch"),
@@ -488,7 +488,7 @@ class TestBadFiles:
             (spectral, {"train_input_eigenvalues": True}, "Missing key"),
             (spectral, {"update": "loop"}, "feedforward, iterated"),
             (spectral, {"activation": "swish"}, "relu, tanh"),
-            (spectral, {"activation": 3}, "a name or a callable"),
+            (spectral, {"activation": 3}, "activation is 3, not str"),
             (spectral, {"kind": "CompactNetwork"}, "connections"),
             (spectral, {"options": {}}, "widths"),
             (spectral, {"options": None}, ""),
@@ -519,7 +519,7 @@ class TestBadFiles:
             (chain, {"bias": False}, "Unexpected key"),
             (compact_chain, {"active": [0, 0, 0]}, "active channels of each layer"),
             (compact_chain, {"active": [10**9, 0, 0, 0]}, "active channels of each layer"),
-            (compact_chain, {"active": [1.0, 0, 0, 0]}, "active channels of each layer"),
+            (compact_chain, {"active": [1.0, 0, 0, 0]}, r"active\[0\] is 1.0, not int"),
             (compact_chain, {"kind": "CompactNetwork"}, "widths"),
         ],
     )
@@ -560,6 +560,27 @@ class TestBadFiles:
         path = forged(chain(), tmp_path / "odd", header)
         with pytest.raises(ValueError, match=rf"(?s)header of .*odd does not fit.*{message}"):
             load(path)
+
+    @pytest.mark.parametrize(
+        ("make", "kind", "error"),
+        [
+            (spectral, SpectralNetwork, AttributeError("no such attribute")),
+            (compact, CompactNetwork, TypeError("no such argument")),
+            (cnn, SpectralCNN, KeyError("no such key")),
+            (chain, SpectralChain, RuntimeError("no such tensor")),
+            (compact_chain, CompactChain, IndexError("no such layer")),
+        ],
+        ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+    )
+    def test_a_mistake_of_ours_is_no_damage(self, tmp_path, monkeypatch, make, kind, error):
+        save(make(), tmp_path / "network")
+
+        def fail(*arguments, **options):
+            raise error
+
+        monkeypatch.setattr(kind, "__init__", fail)
+        with pytest.raises(type(error), match="no such"):
+            load(tmp_path / "network")
 
     def test_a_row_of_an_embedding_that_is_not_there(self, tmp_path):
         header = header_of(chain("words"), tmp_path)

@@ -299,11 +299,11 @@ def test_foreign_json_is_a_value_error_or_just_as_good(place, value):
     ("part", "key", "value", "words"),
     [
         ("inputs", "scale", [0.0] * 10, "a scale of 10 finite floats"),
-        ("inputs", "mean", "0123456789", "a mean of 10 finite floats"),
-        ("inputs", "columns", [{"name": "a", "categories": "bc"}], "None or several different"),
+        ("inputs", "mean", "0123456789", "mean is '0123456789', not list"),
+        ("inputs", "columns", [{"name": "a", "categories": "bc"}], "categories is 'bc', not list"),
         ("target", "classes", ["a", 1], "different classes of one type"),
         ("target", "task", "regression", "no classes for regression"),
-        ("target", "more", 1, "unexpected keyword argument 'more'"),
+        ("target", "more", 1, "it has no 'more'"),
     ],
 )
 def test_the_error_says_what_is_wrong_with_json(part, key, value, words):

@@ -17,7 +17,7 @@ from torchsparcs import (
     search,
     train,
 )
-from torchsparcs.command import cli, jobs
+from torchsparcs.command import jobs, main
 from torchsparcs.tables import sample, streams
 from torchsparcs.tables.datasets import load_dataset
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
@@ -210,7 +210,7 @@ class TestSearch:
         monkeypatch.setattr(jobs, "search", searched)
         path = csv(frame(), tmp_path)
         with pytest.raises(SystemExit):
-            cli.main(["search", str(path), "--drop", "age", "--out", str(tmp_path / "run")])
+            main(["search", str(path), "--drop", "age", "--out", str(tmp_path / "run")])
         captured = capsys.readouterr()
         assert "too large to be read whole" in captured.out
         assert "Expected to be asked." in captured.err

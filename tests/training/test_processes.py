@@ -311,7 +311,7 @@ class TestSearch:
         command = [
             sys.executable,
             "-m",
-            "torchsparcs.command.cli",
+            "torchsparcs",
             "search",
             "iris",
             "--steps",
@@ -331,7 +331,7 @@ class TestSearch:
     def test_torchrun_tells_an_error_once(self):
         command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
         failed = subprocess.run(
-            [*command, "torchsparcs.command.cli", "search", "none.csv"],
+            [*command, "torchsparcs", "search", "none.csv"],
             timeout=240,
             capture_output=True,
             text=True,

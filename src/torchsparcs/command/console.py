@@ -1,29 +1,21 @@
 """What a person sees of a search: lines, tables, lists of files."""
 
-import contextlib
 import shlex
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from torchsparcs.command.options import RULES
 from torchsparcs.messages import quoted
 from torchsparcs.report.words import judged_by
 from torchsparcs.searching.front import is_same
 from torchsparcs.searching.result import Candidate, SearchResult
 from torchsparcs.tables.target import Target
-from torchsparcs.training.ranks import is_first_here
 
-if TYPE_CHECKING:
-    from torchsparcs.experiments.experiment import Claim, Experiment
-
-RULES = ("best", "smallest")
 PIPE_WIDTH = 1000  # outside a terminal nothing is wrapped
 NARROW = 120  # below it a row of the table takes two lines
 FEW_COLUMNS = 10  # are named, more are counted
@@ -38,34 +30,10 @@ FILES = {
 
 
 def open_console(quiet: bool = False) -> Console:
-    """For plain text: a column called [red] is nothing but its name."""
+    """A console for plain text: a column called [red] is nothing but its name."""
     options: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False, "quiet": quiet}
     console = Console(**options)
     return console if console.is_terminal else Console(**options, width=PIPE_WIDTH)
-
-
-def say(text: str, kind: str = "") -> None:
-    """One line on stderr, whatever the lines of ``text``."""
-    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
-    colours = {"error": typer.colors.RED, "warning": typer.colors.YELLOW}
-    start = f"{typer.style(f'{kind}:', fg=colours[kind])} " if kind else ""
-    typer.echo(start + line, err=True)
-
-
-@contextlib.contextmanager
-def one_line_warnings() -> Iterator[None]:
-    """Warnings meant for users as one line each; no others, and of several processes once."""
-
-    def show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
-        if is_first_here():
-            say(str(message), "warning")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        warnings.filterwarnings("ignore", message="TensorFloat32")  # the compiler's advice
-        warnings.showwarning = show_warning
-        yield
 
 
 def summary(name: str, rows: int, columns: int, target: Target) -> str:
@@ -78,7 +46,7 @@ def summary(name: str, rows: int, columns: int, target: Target) -> str:
 
 
 def print_front(console: Console, result: SearchResult, pick: str | int) -> None:
-    """The front as a table, the picked network marked, and a sentence about that."""
+    """Print the front as a table, the picked network marked, and a sentence about that."""
     is_accuracy = result.preprocessing.target.classes is not None
     picked = result.pick(pick)
     is_narrow = console.width < NARROW
@@ -152,9 +120,9 @@ def _columns_read(result: SearchResult, candidate: Candidate) -> str:
 
 
 def print_files(console: Console, folder: Path, lacking: str | None) -> None:
-    """What is in the folder of a search, ``lacking`` why it has no model.onnx, and what is next."""
+    """Print what is in the folder, ``lacking``: why it has no model.onnx, and what is next."""
     console.print(f"In {folder}:")
-    console.print(_pairs({k: v for k, v in FILES.items() if not lacking or k != "model.onnx"}))
+    console.print(pairs({k: v for k, v in FILES.items() if not lacking or k != "model.onnx"}))
     if lacking:
         console.print(lacking)
     run = shlex.quote(str(folder))
@@ -163,59 +131,18 @@ def print_files(console: Console, folder: Path, lacking: str | None) -> None:
 
 
 def print_facts(console: Console, settings: dict[str, Any]) -> None:
-    """What a front was found with."""
+    """Print what a front was found with."""
     facts = {
         "searched": f"up to {' → '.join(map(str, settings['widths']))}, seed {settings['seed']}",
         "judged": f"on {judged_by(settings)}",
         "took": f"{settings['seconds']:.0f} s on {settings['device']}",
         "version": f"torchsparcs {settings.get('version', 'unknown')}",
     }
-    console.print(_pairs(facts))
+    console.print(pairs(facts))
 
 
-def print_experiments(console: Console, experiments: "Mapping[str, Experiment]") -> None:
-    """What each shows, which figures it is and what it costs."""
-    for name, experiment in experiments.items():
-        console.print(Text(name, "bold"))
-        console.print(
-            _pairs(
-                {
-                    "shows": experiment.shows,
-                    "is": experiment.figures,
-                    "full": experiment.cost,
-                    "--quick": experiment.quick_cost,
-                }
-            )
-        )
-
-
-def print_experiment_files(console: Console, folder: Path) -> None:
-    console.print(f"In {folder}:")
-    console.print(
-        _pairs(
-            {
-                "report.html": "the page to look at",
-                "README.md": "the same in Markdown",
-                "*.png, *.svg": "its figures",
-                "results.json": "every number",
-            }
-        )
-    )
-
-
-def print_claims(console: Console, claims: "Sequence[Claim]") -> None:
-    """What was to be seen, what was seen, and whether that is the same."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name in ("to be seen", "seen", ""):
-        table.add_column(name, overflow="fold")
-    for claim in claims:
-        table.add_row(claim.says, claim.found, "yes" if claim.held else Text("no", "bold red"))
-    console.print()
-    console.print(table)
-    console.print()
-
-
-def _pairs(facts: dict[str, str]) -> Table:
+def pairs(facts: dict[str, str]) -> Table:
+    """Names and what they stand for, below each other."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")

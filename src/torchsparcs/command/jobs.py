@@ -11,15 +11,15 @@ from typing import Any
 
 from rich.console import Console
 
-from torchsparcs.command.console import print_files, print_front, say, summary
-from torchsparcs.command.options import check_out
+from torchsparcs.command.console import print_files, print_front, summary
+from torchsparcs.command.messages import forcible, say
 from torchsparcs.export.onnx import to_onnx
 from torchsparcs.files.checkpoints import write_atomically
 from torchsparcs.files.limits import read_json
 from torchsparcs.files.records import Record
 from torchsparcs.parallel.engines import Engine, engine_of
 from torchsparcs.parallel.journal import ASKED, alone_in
-from torchsparcs.searching.folder import free_folder
+from torchsparcs.searching.folder import check_folder, free_folder
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset, table_name
@@ -152,7 +152,8 @@ def folder_for(data: str, out: Path | None, force: bool) -> Path:
     if out is None and is_unfinished(usual := free_folder(name, force=True)) and not force:
         say(f"{usual} has an unfinished search: sparcs search --resume {usual} goes on with it.")
     folder = free_folder(name, force=force) if out is None else out
-    check_out(folder, force)
+    with forcible():  # before the work, what would only show after it
+        check_folder(folder, force=force)
     return folder
 
 

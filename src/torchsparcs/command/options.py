@@ -1,18 +1,20 @@
-"""The options of the command line that several commands share, and what they may say."""
+"""The options that several commands share, what they may say, and values of their texts.
 
-import contextlib
-import dataclasses
-from collections.abc import Collection, Iterator
+Nothing here loads torch: the names of choices are written out for the help, and a test holds them
+equal to the tables in the rooms that know them.
+"""
+
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 
-from torchsparcs.command.console import say
-from torchsparcs.report.shell import check_place
-from torchsparcs.searching.folder import check_folder
-from torchsparcs.searching.result import SearchResult
+DATASETS = ("digits", "iris", "wine", "breast_cancer", "diabetes")
+TASKS = ("auto", "classification", "regression")
+RULES = ("best", "smallest")
+ENGINES = ("local", "ray")
+FORMATS = ("onnx", "safetensors", "torch")
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a search.")]
 Pick = Annotated[
@@ -25,7 +27,9 @@ Pick = Annotated[
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda")]
 EngineName = Annotated[
     str,
-    typer.Option("--engine", metavar="local|ray", help="Who does the work: this machine, or Ray."),
+    typer.Option(
+        "--engine", metavar="|".join(ENGINES), help="Who does the work: this machine, or Ray."
+    ),
 ]
 Address = Annotated[
     str | None,
@@ -35,9 +39,11 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder onl
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 
-def one_of(name: str, value: str, known: Collection[str]) -> str:
+def one_of(name: str, value: str, known: Sequence[str]) -> str:
+    """``value`` where it is among ``known``, else a usage error."""
     if value not in known:
-        raise typer.BadParameter(f"Expected {' or '.join(known)}. Got {value!r}.", param_hint=name)
+        choices = f"{', '.join(known[:-1])} or {known[-1]}"
+        raise typer.BadParameter(f"Expected {choices}. Got {value!r}.", param_hint=name)
     return value
 
 
@@ -55,6 +61,7 @@ def check_alone(context: typer.Context, option: str, *others: str) -> None:
 
 
 def numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
+    """The numbers of "8,4", as ``kind``."""
     if text is None:
         return None
     try:
@@ -65,15 +72,8 @@ def numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
         ) from None
 
 
-def setting_with(setting: Any, data: str | None) -> Any:
-    if data is None:
-        return setting
-    if not hasattr(setting, "data"):
-        raise typer.BadParameter("This experiment makes its own data.", param_hint="--data")
-    return dataclasses.replace(setting, data=data)
-
-
 def validation_of(text: str) -> str | int | float:
+    """ "auto", a share such as 0.2 or a number of folds."""
     if text == "auto":
         return text
     try:
@@ -86,6 +86,9 @@ def validation_of(text: str) -> str | int | float:
 
 
 def checked_device(name: str) -> str:
+    """``name`` where a tensor can be put there, else a usage error."""
+    import torch
+
     if name != "auto":
         try:
             torch.empty(0, device=name)
@@ -94,40 +97,3 @@ def checked_device(name: str) -> str:
                 f"Expected auto, cpu or a device that is here. Got {name!r}.", param_hint="--device"
             ) from None
     return name
-
-
-def rule_of(result: SearchResult, pick: str | None) -> str | int:
-    """What ``SearchResult.pick`` takes: that of the search by default."""
-    if pick is None:
-        return result.settings.get("pick", "smallest")
-    return int(pick) if pick.isdecimal() else pick
-
-
-def check_out(folder: Path, force: bool) -> None:
-    """Before the work, what would only show after it."""
-    with forcible():
-        check_folder(folder, force=force)
-
-
-def check_file(path: Path, force: bool) -> None:
-    with forcible():
-        check_place(path, force=force)
-
-
-@contextlib.contextmanager
-def resumable() -> Iterator[None]:
-    """Ctrl-C in work that goes on where it stopped."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        say("What is done is kept: the same command goes on from here.")
-        raise
-
-
-@contextlib.contextmanager
-def forcible() -> Iterator[None]:
-    """Errors that say what to do in the words of the command line."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(str(error).replace("force it", "use --force")) from error

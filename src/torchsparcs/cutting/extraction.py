@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.direct import direct_space, fold_constants, keep_neurons, simplified
 from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.cutting.ladder import RefineConfig
 from torchsparcs.cutting.model_ladder import refine_model
-from torchsparcs.cutting.refinement import RefineConfig, refine
+from torchsparcs.cutting.refinement import refine
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralModule, SpectralNetwork, spectral_modules
 from torchsparcs.spectral.population import Population

@@ -3,10 +3,16 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from torchsparcs.training.config import TrainConfig
+import torch
+from torch import Tensor, nn
 
+from torchsparcs.training.config import TrainConfig, check_amounts, check_counts
+from torchsparcs.training.data import Data, Pair, batches_of, is_pair
+from torchsparcs.training.tasks import LossFunction, predict, resolve_task
+
+AT_ONCE = 64  # rows that a cut looks at
 PASSED_OVER = 2  # rungs with too high a loss before it is given up
 
 
@@ -24,19 +30,19 @@ Verdict = TypeVar("Verdict", bound=Judged)
 
 
 class Family(Protocol[Network, Verdict]):
-    """How networks of a kind are cut, fine-tuned and judged.
+    """A kind of network: its cuts, its fine-tuning, its judges.
 
     They come in groups of fits: networks made in the same way and fitted to different rows, for
     cross-validation; the last of a group is the one that is kept. ``name`` is that of the step.
     """
 
     def size(self, network: Network) -> int:
-        """How many parameters count."""
+        """The number of parameters that counts."""
 
     def cut(
         self, name: str, groups: list[list[Network]], sizes: list[int]
     ) -> list[dict[str, list[Network]]]:
-        """Of each group the ways to have at most so many parameters, the plain one first."""
+        """The ways of each group to have at most so many parameters, the plain one first."""
 
     def tune(
         self, name: str, groups: list[list[Network]], tuning: TrainConfig
@@ -49,7 +55,7 @@ class Family(Protocol[Network, Verdict]):
 
 @dataclass(frozen=True)
 class Rung(Generic[Network, Verdict]):
-    """One group at one size.
+    """A group of networks at one size.
 
     Attributes:
         group: its number.
@@ -88,7 +94,7 @@ class Ladder(Generic[Network, Verdict]):
     def step(
         self, rungs: Sequence[Rung[Network, Verdict]], sizes: list[int], tuning: TrainConfig
     ) -> list[Rung[Network, Verdict]]:
-        """Every group cut to its size in every way there is, fine-tuned and judged.
+        """Cut every group to its size in every way there is, fine-tune and judge.
 
         What diverges is left out.
         """
@@ -153,3 +159,65 @@ def last_within(rungs: Iterable[AnyStep], allowance: float, show: Callable[[str]
             break
     assert best is not None
     return best
+
+
+@dataclass(frozen=True)
+class RefineConfig:
+    """The limits of a cut: how much loss for size, and its fine-tuning.
+
+    Attributes:
+        tolerance: what may be given up, as a share of the loss of one answer for all rows, the mean
+            of the network's outputs.
+        slack: a cut block of a dense network that is cut by itself may cost that many times the
+            tolerance before it is fine-tuned.
+        rows: training rows used for least squares; at most 2,000 for convolutions and for several
+            networks at once.
+        epochs, lr, batch_size: of each fine-tuning.
+    """
+
+    tolerance: float = 1e-3
+    slack: float = 10.0
+    rows: int = 20_000
+    epochs: int = 10
+    lr: float = 2e-3
+    batch_size: int = 1024
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_counts(self, "rows", "epochs", "batch_size")
+        check_amounts(self, "tolerance", "slack", "lr")
+
+    def tuning(self, task: str | LossFunction, **options: Any) -> TrainConfig:
+        """The config of a fine-tuning."""
+        return TrainConfig(
+            task=task,
+            epochs=self.epochs,
+            lr=self.lr,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            **options,
+        )
+
+
+def constant_loss(network: nn.Module, validation: Data, task: str | LossFunction) -> float:
+    """The loss of predicting the network's mean output for every row."""
+    output, target, _ = predict(network, validation)
+    constant = output.flatten(0, -2).mean(dim=0).expand_as(output)
+    return resolve_task(task).loss(constant, target).item()
+
+
+def some_rows(data: Data, count: int, seed: int, like: Tensor) -> list[Pair]:
+    """At most ``count`` rows in small batches: drawn at random from memory, or a loader's first."""
+    if is_pair(data):
+        x, y = (torch.as_tensor(part) for part in data)
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:count]
+        data = x[order.to(x.device)], y[order.to(y.device)]
+    rows: list[Pair] = []
+    for x, y in batches_of(data, AT_ONCE, like=like):
+        rows.append((x[:count], y[:count]))
+        count -= len(x)
+        if count <= 0:
+            break
+    if not rows:
+        raise ValueError("Expected data with at least one batch. Got none.")
+    return rows

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.stages import Stage, merged_stage, trimmed_stage
 from torchsparcs.cutting.channels import DAMPING, ChannelCutting, measured, some_places
-from torchsparcs.cutting.refinement import constant_loss
+from torchsparcs.cutting.ladder import constant_loss
 from torchsparcs.cutting.removal import cut_to_budget
 from torchsparcs.spectral.linear_maps import channel_weights, composed, merged, patches
 from torchsparcs.training.data import Pair
@@ -59,14 +59,14 @@ def as_good_as(loss: float, constant: float) -> float:
 
 
 def in_batches(data: Pair) -> list[Pair]:
-    """So many rows at a time as are looked at together."""
+    """The rows in the batches that are looked at together."""
     return [*zip(*(part.split(AT_ONCE) for part in data), strict=True)]
 
 
 def with_fewer_channels(
     network: CompactChain, data: Pair, task: str | LossFunction, parameters: int
 ) -> CompactChain:
-    """With at most so many parameters: its cheapest channels gone, for what each one takes."""
+    """Remove the cheapest channels until at most so many parameters are left."""
     cutting = ChannelCutting(network, in_batches(data), task)
     cut_to_budget([cutting], parameters)
     return cutting.result()
@@ -91,7 +91,7 @@ def merged_and_trimmed(network: CompactChain, data: Pair, task: str | LossFuncti
 def with_a_smaller_kernel(
     network: CompactChain, data: Pair, task: str | LossFunction
 ) -> CompactChain | None:
-    """Without the outermost positions of the kernel that is cheapest to trim; None if none can."""
+    """Trim the kernel that is cheapest to trim by its outermost positions; None if none can."""
     stages = network.stages()
     smaller = [
         network.with_stages([*stages[:k], inner, *stages[k + 1 :]])
@@ -102,7 +102,7 @@ def with_a_smaller_kernel(
 
 
 def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:
-    """Every way to have two stages as one with no more parameters, and every smaller kernel."""
+    """Yield two stages as one with no more parameters, and smaller kernels, in every way."""
     for k in range(len(stages) - 1):
         one = merged_stage(stages[k], stages[k + 1])
         if one is not None and one.parameters <= stages[k].parameters + stages[k + 1].parameters:
@@ -116,7 +116,7 @@ def _shortened(stages: list[Stage]) -> Iterator[list[Stage]]:
 def with_a_layer_less(
     network: CompactChain, data: Pair, task: str | LossFunction
 ) -> dict[str, CompactChain]:
-    """Without the layer that is cheapest to do without; nothing where none can go.
+    """Remove the layer that is cheapest to do without; nothing where none can go.
 
     What came after it hears what it heard, through a map of its own kind: fitted by least squares,
     the error of each output weighted by its Fisher information. "narrow" has the kernel that

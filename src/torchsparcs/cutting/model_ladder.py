@@ -11,12 +11,19 @@ from torch import Tensor, nn
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.normalised_chain import NormalisedChain
-from torchsparcs.cutting.ladder import Ladder, Rung, Verdict, last_within
+from torchsparcs.cutting.ladder import (
+    Ladder,
+    RefineConfig,
+    Rung,
+    Verdict,
+    constant_loss,
+    last_within,
+    some_rows,
+)
 from torchsparcs.cutting.layers import as_good_as, chain_cuts
 from torchsparcs.cutting.models import cut_model, size_of
-from torchsparcs.cutting.refinement import RefineConfig, constant_loss
 from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.data import Data, Pair, batches_of, in_memory, is_pair, placed
+from torchsparcs.training.data import Data, Pair, in_memory, is_pair, placed
 from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.progress import cutting_progress
 from torchsparcs.training.tasks import Evaluation, LossFunction, evaluate
@@ -25,7 +32,6 @@ from torchsparcs.training.train import train
 SHRINK = 0.7  # of the parameters are left on the next rung
 HASTE = 0.5  # of them, above the size that was asked for
 LOOKED_AT = 2000  # training rows, at most, that a cut looks at
-AT_ONCE = 64  # of them
 JUDGED_AT_ONCE = 4  # batches of the training: without gradients they take less memory
 
 
@@ -35,26 +41,6 @@ class Fit(NamedTuple):
     data: Data
     looked_at: list[Pair]
     weights: Tensor | None = None
-
-    @classmethod
-    def to(
-        cls, data: Data, like: Tensor, rows: int, seed: int, weights: Tensor | None = None
-    ) -> "Fit":
-        """A fit to ``data``, whose cuts look at ``rows``, drawn at random or a loader's first."""
-        some: Data = data
-        if is_pair(data):
-            x, y = (torch.as_tensor(part) for part in data)
-            order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:rows]
-            some = x[order.to(x.device)], y[order.to(y.device)]
-        looked_at: list[Pair] = []
-        for x, y in batches_of(some, AT_ONCE, like=like):
-            looked_at.append((x[:rows], y[:rows]))
-            rows -= len(x)
-            if rows <= 0:
-                break
-        if not looked_at:
-            raise ValueError("Expected data with at least one batch. Got none.")
-        return cls(data, looked_at, weights)
 
 
 def _at_once(name: str, compute: Callable[[], list[nn.Module] | None]) -> list[nn.Module] | None:
@@ -85,7 +71,7 @@ class ModelFamily(Generic[Verdict]):
     def cut(
         self, name: str, groups: list[list[nn.Module]], sizes: list[int]
     ) -> list[dict[str, list[nn.Module]]]:
-        """Only the ways that are smaller than before, and that are open in all fits.
+        """The ways that are smaller than before, and that are open in all fits.
 
         Models that judge are no larger than the last one.
         """
@@ -180,17 +166,21 @@ def model_rungs(
     *,
     rows: int = LOOKED_AT,
     normalise: bool = False,
+    through: int | None = None,
 ) -> Iterator[Rung[nn.Module, Evaluation]]:
-    """The rungs of one ``model``, fine-tuned on ``data`` and judged on ``validation``."""
+    """The rungs of one ``model``, fine-tuned on ``data`` and judged on ``validation``.
+
+    A cut looks at ``rows`` of the data; the other options are those of :func:`descend`.
+    """
     batch = JUDGED_AT_ONCE * tuning.batch_size
 
     def verdict(models: list[nn.Module]) -> Evaluation:
         return evaluate(models[-1], validation, tuning.task, batch_size=batch)
 
-    fit = Fit.to(data, next(model.parameters()), rows, tuning.seed)
+    fit = Fit(data, some_rows(data, rows, tuning.seed, next(model.parameters())))
     family = ModelFamily([fit], verdict, tuning.task, normalise)
     constant = constant_loss(model, validation, tuning.task)
-    return descend(family, [model], tuning, constant=constant)
+    return descend(family, [model], tuning, constant=constant, through=through)
 
 
 def refine_model(

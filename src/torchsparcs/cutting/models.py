@@ -30,7 +30,7 @@ Compact = CompactNetwork | CompactChain
 
 
 def compact_networks(model: nn.Module) -> dict[str, Compact]:
-    """Those inside ``model`` that are not frozen, by name."""
+    """The compact networks inside ``model`` that are not frozen, by name."""
     return {
         name: part
         for name, part in model.named_modules()
@@ -76,7 +76,7 @@ class AtPlaces:
         return torch.cat(self.parts)
 
     def add(self, arrived: Tensor, gradient: Tensor, share: float) -> None:
-        """Of a call with so large a share of the rows."""
+        """Take in a call with so large a share of the rows."""
         places = arrived.double().reshape(-1, arrived.shape[-1])
         some = torch.randperm(len(places), generator=self.generator)[: int(SEEN * share) + 1]
         self.parts.append(places[some.to(places.device)])
@@ -92,7 +92,7 @@ class AtPlaces:
         return NeuronCutting(direct, self.inputs, fisher=self.fisher, ridge=RIDGE)
 
     def left(self) -> CompactNetwork:
-        """After the cutting."""
+        """The network after the cutting."""
         maximal, dtype = self.network.maximal, next(self.network.parameters()).dtype
         return CompactNetwork.from_direct(self.cutting.result(), maximal=maximal, dtype=dtype)
 
@@ -115,13 +115,13 @@ class AtRows:
 
     @cached_property
     def cutting(self) -> ChannelCutting:
-        """For each row of the model, where the chain may have seen several."""
+        """The cutting, priced for each row of the model, of which the chain may see several."""
         calls = math.sqrt(sum(len(arrived) for arrived, _ in self.parts) / self.rows)
         parts = [(arrived, calls * gradient) for arrived, gradient in self.parts]
         return ChannelCutting(self.network, parts, _linearised)
 
     def left(self) -> CompactChain:
-        """After the cutting."""
+        """The chain after the cutting."""
         return self.cutting.result()
 
 

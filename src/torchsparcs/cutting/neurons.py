@@ -64,7 +64,7 @@ class Elimination:
         self.precisions = self._precisions()
 
     def costs(self) -> Tensor:
-        """By how much the squared error of the output grows without each source, (S,)."""
+        """The growth of the squared error of the output without each source, (S,)."""
         gain = self._gain()
         cost = torch.zeros_like(self.weights[0])
         for rows, matrix in zip(self.layers, self.precisions, strict=True):
@@ -75,7 +75,7 @@ class Elimination:
         return cost
 
     def savings(self) -> Tensor:
-        """How many parameters go with each source, (S,): what hears it, and what it hears."""
+        """The parameters that go with each source, (S,): what hears it, and what it hears."""
         saved = torch.zeros_like(self.weights[0])
         for layer, rows in enumerate(self.layers):
             heard = (self.weights[rows] != 0).any(dim=0)
@@ -86,7 +86,7 @@ class Elimination:
 
     @property
     def parameters(self) -> int:
-        """Of the network that is left, whole blocks as ``parameter_count`` has them."""
+        """The parameters that are left, whole blocks as ``parameter_count`` has them."""
         heard = torch.stack([(self.weights[rows] != 0).any(dim=0) for rows in self.layers])
         read = int(heard[:, : self.first - 1].any(dim=0).sum())
         sizes = [read, *map(self._living, self.layers)]
@@ -147,7 +147,7 @@ class Elimination:
         self.weights[rows, sources] = 0
 
     def unlike(self, sources: Tensor) -> Tensor:
-        """Those of ``sources`` (n,) that can go together: none does the work of one before it."""
+        """The ``sources`` (n,) that can go together: none does the work of one before it."""
         free = sources[sources >= self.fixed]
         if len(free) < 2:
             return sources
@@ -309,7 +309,7 @@ def _line(direct: DirectSpace, sources: Tensor) -> DirectSpace:
 
 
 def without_block(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> DirectSpace:
-    """Without the block (target, source), its signal refitted into the target's other sources."""
+    """Remove the block (target, source), its signal refitted into the target's other sources."""
     elimination = Elimination(direct, inputs)
     heard = (elimination.weights[elimination.layers[target - 1]] != 0).any(dim=0)
     level = elimination.levels[source]

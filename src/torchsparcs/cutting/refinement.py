@@ -1,16 +1,12 @@
-"""Making a network smaller with data at hand: cut, refit by least squares, fine-tune, judge.
+"""A dense network made smaller by itself, as long as the validation loss allows it.
 
-Every cut is judged by the validation loss. A cut neuron or block is not simply missing
-afterwards: each layer that heard it is refitted to its old input signal from the sources it has
-left, in closed form, so duplicates and linear combinations cost nothing to remove.
+A cut neuron or block is not simply missing afterwards: each layer that heard it is refitted to its
+old input signal from the sources it has left, so duplicates cost nothing to remove.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from torchsparcs.compact.direct import (
     DirectSpace,
@@ -21,53 +17,15 @@ from torchsparcs.compact.direct import (
     simplified,
 )
 from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.cutting.ladder import RefineConfig, constant_loss, some_rows
 from torchsparcs.cutting.neurons import eliminated, without_block
-from torchsparcs.training.config import TrainConfig, check_amounts, check_counts
 from torchsparcs.training.data import Data, is_pair, placed
 from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.progress import cutting_progress
-from torchsparcs.training.tasks import LossFunction, check_data, evaluate, predict, resolve_task
+from torchsparcs.training.tasks import LossFunction, check_data, evaluate
 from torchsparcs.training.train import train
 
 SHARE_PER_ROUND = 0.1  # of the neurons, cut before the Gram matrix is formed anew
-
-
-@dataclass(frozen=True)
-class RefineConfig:
-    """How far a network may be cut.
-
-    Attributes:
-        tolerance: what may be given up, as a share of the loss of one answer for all rows, the mean
-            of the network's outputs.
-        slack: a cut block of a dense network that is cut by itself may cost that many times the
-            tolerance before it is fine-tuned.
-        rows: training rows used for least squares; at most 2,000 for convolutions and for several
-            networks at once.
-        epochs, lr, batch_size: of each fine-tuning.
-    """
-
-    tolerance: float = 1e-3
-    slack: float = 10.0
-    rows: int = 20_000
-    epochs: int = 10
-    lr: float = 2e-3
-    batch_size: int = 1024
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_counts(self, "rows", "epochs", "batch_size")
-        check_amounts(self, "tolerance", "slack", "lr")
-
-    def tuning(self, task: str | LossFunction, **options: Any) -> TrainConfig:
-        """How a network is fine-tuned."""
-        return TrainConfig(
-            task=task,
-            epochs=self.epochs,
-            lr=self.lr,
-            batch_size=self.batch_size,
-            seed=self.seed,
-            **options,
-        )
 
 
 def refine(
@@ -97,7 +55,7 @@ def refine(
 
 
 class _Refining:
-    """One refinement: the data, and how much loss is allowed."""
+    """The state of a refinement: the data, and how much loss is allowed."""
 
     def __init__(
         self,
@@ -115,7 +73,8 @@ class _Refining:
         self.data = placed(data, weight) if is_pair(data) else data
         self.validation = placed(validation, weight) if is_pair(validation) else validation
         self.network, self.task, self.config, self.show = network, task, config, show
-        self.inputs = _some_inputs(data, config).to(weight.device, torch.float64)
+        rows = [x.flatten(0, -2) for x, _ in some_rows(data, config.rows, config.seed, weight)]
+        self.inputs = torch.cat(rows)[: config.rows].double()
         self.allowance = config.tolerance * constant_loss(network, validation, task)
         self.best = evaluate(network, validation, task).loss
 
@@ -133,7 +92,7 @@ class _Refining:
         return evaluate(self.compact(direct), self.validation, self.task).loss
 
     def fine_tuned(self, direct: DirectSpace) -> DirectSpace:
-        """After a few epochs of gradient descent, or as it was where that did not help."""
+        """Fine-tune for a few epochs; ``direct`` itself where that did not help."""
         compact, config = self.compact(direct), self.config
         training = config.tuning(self.task)
         try:
@@ -189,28 +148,3 @@ class _Refining:
             if loss <= self.limit:
                 return simplified(candidate)
         return direct
-
-
-def _some_inputs(data: Data, config: RefineConfig) -> Tensor:
-    """``config.rows`` inputs: drawn at random from memory, or the first of a loader."""
-    if is_pair(data):
-        inputs = torch.as_tensor(data[0]).flatten(0, -2)
-        generator = torch.Generator().manual_seed(config.seed)
-        return inputs[torch.randperm(len(inputs), generator=generator)[: config.rows]]
-    parts, count = [], 0
-    for batch in data:
-        x = torch.as_tensor(batch[0]).flatten(0, -2)
-        parts.append(x[: config.rows - count])
-        count += len(parts[-1])
-        if count >= config.rows:
-            break
-    if not parts:
-        raise ValueError("Expected data with at least one batch. Got none.")
-    return torch.cat(parts)
-
-
-def constant_loss(network: nn.Module, validation: Data, task: str | LossFunction) -> float:
-    """The loss of predicting the network's mean output for every row."""
-    output, target, _ = predict(network, validation)
-    constant = output.flatten(0, -2).mean(dim=0).expand_as(output)
-    return resolve_task(task).loss(constant, target).item()

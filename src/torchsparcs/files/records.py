@@ -1,18 +1,36 @@
-"""Frozen dataclasses of plain values as JSON and back. Data, never code."""
+"""What JSON reads, checked against a declared type before anybody works with it. Data, never code.
 
+A file from elsewhere may say anything. Who reads one declares what it holds, as a :class:`Record`
+or a ``TypedDict``, and :func:`read_as` compares: what does not fit is a ValueError that names the
+place. Whatever goes wrong after that is a mistake of ours, and surfaces as itself.
+"""
+
+import contextlib
 import dataclasses
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+import reprlib
+from collections.abc import Collection
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+LARGEST = 2**1023  # whole numbers below are floats too
+PLAIN = (bool, int, float, str)
 
 
 class Record:
     """A dataclass whose fields are text, numbers, None, tuples of them, or records again.
 
-    What JSON reads is checked where the values are: in ``__post_init__``.
+    :meth:`from_json` checks the types of the fields, ``__post_init__`` their values.
     """
-
-    # How fields that hold records are read: one record, or a tuple of them.
-    nested: ClassVar[dict[str, Callable[[Any], Any]]] = {}
 
     def to_json(self) -> dict[str, Any]:
         """The fields, by name, as JSON knows them."""
@@ -24,16 +42,87 @@ class Record:
     @classmethod
     def from_json(cls, data: Any) -> Self:
         """The record that :meth:`to_json` wrote; anything else is a ValueError."""
+        fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        needed = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
+        hints = get_type_hints(cls, include_extras=True)
         try:
-            values = {}
-            for name, value in data.items():
-                read = cls.nested.get(name, lambda value: value)
-                values[name] = (
-                    tuple(read(item) for item in value) if isinstance(value, list) else read(value)
-                )
-            return cls(**values)
-        except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError) as error:
+            _check_keys(data, needed)
+            if unknown := [key for key in data if key not in fields]:
+                raise ValueError(f"it has no {', '.join(map(reprlib.repr, unknown))}")
+            return cls(**{name: read_as(hints[name], value, name) for name, value in data.items()})
+        except ValueError as error:
             raise ValueError(f"Expected {cls.__name__} as to_json wrote it. {error}") from error
+
+
+def read_as(kind: Any, value: Any, name: str) -> Any:
+    """``value``, which JSON read, as the type ``kind``; a ValueError where it is something else.
+
+    >>> read_as(tuple[int, ...] | None, [3, 4], "widths")
+    (3, 4)
+    >>> read_as(list[Annotated[float, lambda share: share <= 1]], [0.5, 2], "shares")
+    Traceback (most recent call last):
+    ValueError: shares[1] is 2, out of its range
+
+    Args:
+        kind: ``Any``, bool, int, str or float (a whole number is a float too, a truth value
+            is neither); ``X | Y``, ``X | None``; ``list[X]``, ``tuple[X, ...]`` or ``tuple[X, Y]``;
+            ``dict[str, X]``; a ``Record``; a ``TypedDict``, beside whose keys others may be; or
+            ``Annotated[X, check, ...]``, where each check says whether a value is in its range.
+        name: of the value, for the error.
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin is NotRequired:
+        return read_as(parts[0], value, name)
+    if origin is Annotated:
+        read = read_as(parts[0], value, name)
+        if not all(check(read) for check in parts[1:]):
+            raise ValueError(f"{name} is {reprlib.repr(value)}, out of its range")
+        return read
+    if origin in (Union, UnionType):
+        for part in parts:
+            with contextlib.suppress(ValueError):
+                return read_as(part, value, name)
+    if origin in (list, tuple) and type(value) is list:
+        if parts[0] in PLAIN and parts[1:] in ((), (...,)) and {*map(type, value)} <= {parts[0]}:
+            return origin(value)  # millions of numbers are looked at quickly
+        each = parts if origin is tuple and Ellipsis not in parts else parts[:1] * len(value)
+        if len(each) == len(value):
+            pairs = enumerate(zip(each, value, strict=True))
+            return origin(read_as(part, item, f"{name}[{i}]") for i, (part, item) in pairs)
+    if origin is dict and type(value) is dict:
+        return {key: read_as(parts[1], item, f"{key} of {name}") for key, item in value.items()}
+    if is_typeddict(kind):
+        _check_keys(value, kind.__required_keys__, name)
+        hints = get_type_hints(kind, include_extras=True)
+        return {key: read_as(hints.get(key, Any), item, key) for key, item in value.items()}
+    if isinstance(kind, type) and issubclass(kind, Record):
+        return kind.from_json(value)
+    if kind is float and type(value) is int and abs(value) < LARGEST:
+        return float(value)
+    if type(value) is kind:
+        return value
+    raise ValueError(f"{name} is {reprlib.repr(value)}, not {_words(kind)}")
+
+
+def _check_keys(data: Any, needed: Collection[str], name: str = "it") -> None:
+    """A ValueError unless ``data`` is a dict that has the keys ``needed``."""
+    if type(data) is not dict:
+        raise ValueError(f"{name} is {reprlib.repr(data)}, not dict")
+    if lacking := [key for key in needed if key not in data]:
+        raise ValueError(f"{name} lacks {', '.join(sorted(lacking))}")
+
+
+def _words(kind: Any) -> str:
+    """The outermost type, as an error names it."""
+    parts = get_args(kind)
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(map(_words, parts))
+    if get_origin(kind) is Annotated:
+        return _words(parts[0])
+    outer = get_origin(kind) or kind
+    return {NoneType: "None", tuple: "list"}.get(outer, outer.__name__)
 
 
 def _plain(value: Any) -> Any:

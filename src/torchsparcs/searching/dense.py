@@ -32,7 +32,7 @@ class DenseFamily:
     def cut(
         self, name: str, groups: list[list[DirectSpace]], sizes: list[int]
     ) -> list[dict[str, list[DirectSpace]]]:
-        """Each group to its size; the fits that judge no larger than the one they judge for."""
+        """Cut each group to its size, fits that judge no larger than the one they judge for."""
         like, here = groups[0][0], groups[0][0].weights.device
         sources = max(direct.weights.shape[1] for group in groups for direct in group)
         count = max(FEWEST_ROWS, ROWS_PER_SOURCE * sources)
@@ -54,7 +54,7 @@ class DenseFamily:
     def tune(
         self, name: str, groups: list[list[DirectSpace]], tuning: TrainConfig
     ) -> list[list[DirectSpace] | None]:
-        """All groups as one population; only where all of them diverge is there nothing."""
+        """Fine-tune all groups as one population; only where all diverge is there nothing."""
         try:
             return [*self.tuned(name, groups, tuning)[0]]
         except NonFiniteLossError:

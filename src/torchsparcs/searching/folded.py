@@ -116,12 +116,12 @@ class FoldedData:
 
     @property
     def rows(self) -> int:
-        """How many rows some fit is fitted to."""
+        """The number of rows that some fit is fitted to."""
         return int(self.folds.is_fitted.sum())
 
     @property
     def pair(self) -> tuple[Tensor, Tensor]:
-        """Those rows, inputs and targets."""
+        """The rows that some fit is fitted to, inputs and targets."""
         fitted = self.folds.is_fitted
         return self.inputs[fitted], self.targets[fitted]
 
@@ -142,10 +142,12 @@ class FoldedData:
             folds=self.folds.to(device),
         )
 
-    def of_fit(self, fit: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """The rows that ``fit`` sees, inputs and targets, and what each of them counts."""
+    def of_fit(self, fit: int) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
+        """The rows that ``fit`` sees, inputs and targets, and their weights where they differ."""
         rows = self.folds.fitted[fit]
-        return (self.inputs[rows], self.targets[rows]), self.weights[rows]
+        weights = self.weights[rows]
+        pair = self.inputs[rows], self.targets[rows]
+        return pair, None if (weights == 1).all() else weights
 
     @property
     def judging(self) -> tuple[Tensor, Tensor]:
@@ -181,7 +183,7 @@ class FoldedData:
         return solution[:, :-1], solution[:, -1]
 
     def some_inputs(self, fit: int, count: int) -> Tensor:
-        """At most ``count`` rows that ``fit`` sees, evenly spread, in float64."""
+        """The inputs of at most ``count`` rows that ``fit`` sees, evenly spread, in float64."""
         rows = self.folds.fitted[fit].nonzero().squeeze(1)
         stride = max(1, math.ceil(len(rows) / count))
         return self.inputs[rows[::stride]].double()
@@ -218,7 +220,7 @@ class FoldedData:
 
 
 def _by_row(values: Tensor) -> Tensor:
-    """One number for each row, in float64; where a row has several, their mean."""
+    """The number of each row, in float64; where a row has several, their mean."""
     return values.double() if values.dim() == 1 else values.double().flatten(1).mean(dim=1)
 
 

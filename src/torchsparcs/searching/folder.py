@@ -25,13 +25,15 @@ from safetensors.torch import save as tensors_to_bytes
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.export.saving import MISFITS, load, save
+from torchsparcs.export.saving import load, save
 from torchsparcs.files.checkpoints import write_atomically
 from torchsparcs.files.limits import check_memory, read_json
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.training.history import History
 
 FORMAT = 1
+# What comes of a folder that says anything at all; to nest too deep is a RuntimeError.
+MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 NEEDED = ("widths", "rows", "judged_rows", "fits", "seed")  # of the settings
 NUMBERS = ("score", "standard_error", "loss", "penalty_weight", "member")
 REAL = NUMBERS[:-1]

@@ -14,7 +14,7 @@ HELD_OUT = 0.2
 
 @dataclass(frozen=True)
 class Folds:
-    """Several fits to parts of the same rows; the last one gives the networks.
+    """A table of which fit sees which rows; the last one gives the networks.
 
     Every row that is judged is judged by one fit that was not fitted to it.
 
@@ -32,7 +32,7 @@ class Folds:
 
     @property
     def judges(self) -> int:
-        """How many fits judge rows."""
+        """The number of fits that judge rows."""
         return int(self.judge.max()) + 1
 
     @property
@@ -111,6 +111,6 @@ def split_folds(splitter: Any, X: Any, y: Any, groups: Any = None) -> Folds:
 
 
 def given(training_rows: int, validation_rows: int) -> Folds:
-    """One fit to the first rows, judged by the others."""
+    """The folds of one fit to the first rows, judged by the others."""
     is_fitted = torch.arange(training_rows + validation_rows) < training_rows
     return Folds(is_fitted[None], torch.where(is_fitted, -1, 0))

@@ -62,7 +62,7 @@ class Front(Generic[Found]):
         return fitting[-1]
 
     def pick(self, rule: "str | int | Found" = "smallest") -> Found:
-        """By a rule, or the candidate of that place on the front.
+        """The candidate that a rule picks, or of that place on the front.
 
         The rules are "best" and "smallest", for a table also "linear".
         """
@@ -85,7 +85,7 @@ class Front(Generic[Found]):
 
 
 def on_the_front(candidates: Iterable[Found], max_parameters: int | None = None) -> list[Found]:
-    """Those with a better score than all that have no more parameters, by size.
+    """Keep what has a better score than all that have no more parameters, by size.
 
     Better is more than rounding: two networks that get as many rows right, though not the same
     ones, are equally good.

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.cutting.extraction import extract
-from torchsparcs.cutting.ladder import Rung
+from torchsparcs.cutting.ladder import Rung, constant_loss, some_rows
 from torchsparcs.cutting.model_ladder import LOOKED_AT, Fit, ModelFamily, descend
-from torchsparcs.cutting.refinement import constant_loss
 from torchsparcs.export.saving import load, save
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.folded import FoldedData, Judgement, Rows
@@ -43,7 +42,7 @@ GIVEN_UP = 0.5  # of what the best loss gains over a constant answer: lower rung
 
 
 class NetworkSearch:
-    """One search of ``network``, a dense one or a chain, which itself stays as it is."""
+    """A search of ``network``, a dense one or a chain, which itself stays as it is."""
 
     def __init__(
         self,
@@ -152,7 +151,7 @@ class NetworkSearch:
             data,
             self.config,
             validation=self.folded.judging if is_unseen else None,
-            weights=None if (weights == 1).all() else weights,
+            weights=weights,
             checkpoint=checkpoint,
             resume="auto" if checkpoint is not None else False,
             progress=self.progress,
@@ -172,8 +171,7 @@ class NetworkSearch:
         fits = []
         for fit in range(self.folded.fits):
             data, weights = self.folded.of_fit(fit)
-            only_ones = bool((weights == 1).all())
-            fits.append(Fit.to(data, like, LOOKED_AT, tuning.seed, None if only_ones else weights))
+            fits.append(Fit(data, some_rows(data, LOOKED_AT, tuning.seed, like), weights))
         task = str(tuning.task)
         family = ModelFamily(fits, self._judged, task, self._normalise, self._kept)
         constant = constant_loss(models[-1], self.folded.judging, task)

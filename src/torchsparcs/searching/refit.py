@@ -30,7 +30,7 @@ def refit(
     device: str | torch.device = "auto",
     progress: bool = True,
 ) -> SearchResult:
-    """Every network of the front, and the linear one, fine-tuned from where it is.
+    """Fine-tune every network of the front, and the linear one, from where it is.
 
     No neuron or connection comes or goes, and the preprocessing is that of ``result``: ``X`` has
     the same columns and ``y`` no new classes. Candidates are judged as in a search, on rows that

@@ -93,7 +93,7 @@ class Candidate:
 
     @property
     def architecture(self) -> str:
-        """In one line, like ``41 of 64 → 6 → 10, skip 41 → 10``."""
+        """The layers in one line, like ``41 of 64 → 6 → 10, skip 41 → 10``."""
         return self.network.architecture
 
 
@@ -169,13 +169,13 @@ class SearchResult(Front[Candidate]):
 
     @property
     def inputs(self) -> Inputs:
-        """How the columns of a table become what the networks take."""
+        """The encoding of the columns of a table."""
         if self.preprocessing is None:
             raise ValueError("Expected a search of a table. This is one of a network.")
         return self.preprocessing.inputs
 
     def history_of(self, candidate: Candidate) -> History:
-        """How the member was trained that ``candidate`` was cut from."""
+        """The history of the member that ``candidate`` was cut from."""
         member = candidate.member
         return self.history if member is None else self.history.member(member)
 

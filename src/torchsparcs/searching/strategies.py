@@ -1,4 +1,4 @@
-"""How a search trains: the ways it chooses among, SearchConfig and its recipes."""
+"""Strategies to train by, among which a search chooses; SearchConfig and its recipes."""
 
 import math
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ MOST_EPOCHS = 400  # of a training: few rows are soon known by heart
 
 
 class Strategy(NamedTuple):
-    """One way to train a population; a rehearsal chooses among them.
+    """A way to train a population; a rehearsal chooses among them.
 
     Attributes:
         start: of the hidden eigenvalues; zero is asleep, a perceptron that recruits.
@@ -47,7 +47,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How a search goes about it; the defaults suit tables from a hundred rows upwards.
+    """The options of a search; the defaults suit tables from a hundred rows upwards.
 
     Attributes:
         steps, epochs: the training takes at least that many steps and sees each row at least that
@@ -80,7 +80,7 @@ class SearchConfig:
             raise ValueError(f"Expected shrink to be between 0 and 1. Got {self.shrink!r}.")
 
     def steps_for(self, rows: int) -> int:
-        """Of the training on that many rows."""
+        """The steps of the training on that many rows."""
         per_epoch = math.ceil(rows / self.batch_size)
         least = max(self.steps, self.epochs * per_epoch)
         return min(least, self.longest, MOST_EPOCHS * per_epoch)
@@ -88,7 +88,7 @@ class SearchConfig:
     def recipe(
         self, way: Strategy, folded: FoldedData, steps: float, penalty_weight: Any, seed: int
     ) -> TrainConfig:
-        """Of a training of about ``steps`` steps on the rows of ``folded``."""
+        """The config of a training of about ``steps`` steps on the rows of ``folded``."""
         rows = folded.rows
         batch_size = min(self.batch_size, rows)
         return TrainConfig(
@@ -105,7 +105,7 @@ class SearchConfig:
         )
 
     def tuning(self, way: Strategy, folded: FoldedData, steps: float, seed: int) -> TrainConfig:
-        """Of a fine-tuning of compact networks."""
+        """The config of a fine-tuning of compact networks."""
         return replace(
             self.recipe(way, folded, steps, 0.0, seed),
             schedule="warm_cosine",

@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 
 
 class TableSearch:
-    """One search on the standardised rows of a table."""
+    """A search on the standardised rows of a table."""
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ class TableSearch:
 
 
 def good_enough(rungs: list[Rung]) -> list[Rung]:
-    """Those that bear their score out and are within an error of the best of them."""
+    """Keep those that bear their score out and are within an error of the best of them."""
     trusted = [rung for rung in rungs if rung.judgement.is_borne_out]
     best = max((rung.judgement for rung in trusted), key=lambda each: each.score, default=None)
     if best is None:

@@ -63,9 +63,12 @@ def description_of(layer: nn.Module) -> dict[str, Any]:
 
 def described_layer(description: dict[str, Any]) -> nn.Module:
     """The layer of a description, on meta, or a ValueError where no layer is like that."""
-    kind = next((one for one in ARGUMENTS if one.__name__ == description["kind"]), None)
+    named = description.get("kind")
+    kind = next((known for known in ARGUMENTS if known.__name__ == named), None)
     if kind is None:
-        raise ValueError(f"a layer is a {description['kind']!r}")
+        raise ValueError(f"a layer is a {named!r}")
+    if lacking := [name for name in ARGUMENTS[kind] if name not in description]:
+        raise ValueError(f"a {named} lacks {', '.join(lacking)}")
     arguments = {name: description[name] for name in ARGUMENTS[kind]}
     dimensions = {one: n for kinds in (CONVOLUTIONS, TRANSPOSED) for n, one in enumerate(kinds, 1)}
     for name, value in arguments.items():
@@ -74,7 +77,7 @@ def described_layer(description: dict[str, Any]) -> nn.Module:
             raise ValueError(f"{name} of a {kind.__name__} is {value!r}")
     try:
         return kind(**arguments, device="meta")
-    except AssertionError as error:  # torch has some where a ValueError is meant
+    except (AssertionError, RuntimeError) as error:  # torch's own, where a ValueError is meant
         raise ValueError(str(error)) from error
 
 

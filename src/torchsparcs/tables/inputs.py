@@ -4,7 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -99,8 +99,6 @@ class Inputs(Record):
         >>> Inputs.from_json(inputs.to_json()) == inputs
         True
     """
-
-    nested: ClassVar = {"columns": Column.from_json}
 
     columns: tuple[Column, ...]
     mean: tuple[float, ...]

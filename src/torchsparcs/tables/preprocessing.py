@@ -1,7 +1,6 @@
 """The preprocessing of a table: standardised tensors and back, as data that JSON can hold."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torchsparcs.files.records import Record
 from torchsparcs.tables.inputs import Inputs
@@ -21,8 +20,6 @@ class Preprocessing(Record):
     >>> Preprocessing.from_json(json.loads(text)) == preprocessing
     True
     """
-
-    nested: ClassVar = {"inputs": Inputs.from_json, "target": Target.from_json}
 
     inputs: Inputs
     target: Target

@@ -100,11 +100,6 @@ class Ranks:
             self.any(True)  # it has run out
 
 
-def is_first_here() -> bool:
-    """Whether this process is the first of those that ``torchrun`` started on this machine."""
-    return int(os.environ.get("LOCAL_RANK", "0")) == 0
-
-
 @contextlib.contextmanager
 def started() -> Iterator[Ranks]:
     """The processes that ``torchrun`` started, connected; without it this process alone."""

@@ -5,24 +5,18 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from torchsparcs.command.console import (
-    RULES,
-    one_line_warnings,
-    open_console,
-    print_claims,
-    print_experiment_files,
-    print_experiments,
-    print_facts,
-    print_front,
-    say,
-    summary,
-)
-from torchsparcs.command.jobs import Job, folder_for, is_finished
+from torchsparcs.command import STOPPED, loading
+from torchsparcs.command.messages import is_first_here, one_line_warnings, processes, say
 from torchsparcs.command.options import (
+    DATASETS,
+    ENGINES,
+    FORMATS,
+    RULES,
+    TASKS,
     Address,
     Device,
     EngineName,
@@ -31,30 +25,15 @@ from torchsparcs.command.options import (
     Quiet,
     Run,
     check_alone,
-    check_file,
     checked_device,
-    forcible,
     numbers,
     one_of,
-    resumable,
-    rule_of,
-    setting_with,
     validation_of,
 )
-from torchsparcs.export.formats import FORMATS
-from torchsparcs.files.checkpoints import write_atomically
-from torchsparcs.parallel.engines import ENGINES, engine_of
-from torchsparcs.searching.result import load_result
-from torchsparcs.tables.datasets import BUILT_IN, load_dataset
-from torchsparcs.tables.readers import WRITERS, read_table
-from torchsparcs.tables.target import CHOICES
-from torchsparcs.training.loop import NonFiniteLossError
-from torchsparcs.training.ranks import is_first_here, started
 from torchsparcs.version import __version__
 
-EXPECTED = (ValueError, TypeError, OSError, ImportError, NonFiniteLossError)
+EXPECTED = (ValueError, TypeError, OSError, ImportError)
 USAGE_ERROR = typer.BadParameter.__mro__[1]  # typer has its own click, or the system's
-STOPPED = 130  # the exit code after Ctrl-C
 PATIENCE = 10  # seconds that others have to say what is wrong, before this process does
 
 app = typer.Typer(
@@ -62,12 +41,13 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich takes as long to load as all the rest of the help
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command, with the arguments of the process by default, and exit."""
+def invoke(arguments: list[str] | None = None) -> NoReturn:
+    """Parse the arguments, call the command and exit; errors are one line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # an arrow must not stop an old terminal
             stream.reconfigure(errors="replace")
@@ -100,7 +80,7 @@ def search(
         str,
         typer.Argument(
             metavar="DATA",
-            help=f"A CSV, Parquet or NPZ file, or one of {', '.join(BUILT_IN)}.",
+            help=f"A CSV, Parquet or NPZ file, or one of {', '.join(DATASETS)}.",
         ),
     ] = "digits",
     target: Annotated[
@@ -118,7 +98,7 @@ def search(
             help="A column to leave out, such as an identifier; several times for several.",
         ),
     ] = None,
-    task: Annotated[str, typer.Option(metavar="|".join(CHOICES[:3]))] = "auto",
+    task: Annotated[str, typer.Option(metavar="|".join(TASKS))] = "auto",
     max_parameters: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Nothing larger is kept.")
     ] = None,
@@ -162,40 +142,45 @@ def search(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Find the front of score against size for a table, and write it to a folder."""
+    """Find the front of score against size for a table. It is written to a folder."""
     if address is not None and engine != "ray":
         raise typer.BadParameter("Expected --engine ray with it.", param_hint="--address")
-    if engine == "ray" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    one_of("--engine", engine, ENGINES)
+    if engine == "ray" and processes() > 1:
         raise ValueError("Expected torchrun or --engine ray. Got both.")
+    if resume is not None:
+        check_alone(context, "--resume", "--engine", "--address", "--quiet")
+    options: dict[str, Any] = {
+        "target": target[0] if target and len(target) == 1 else tuple(target or ()) or None,
+        "drop": tuple(drop or ()),
+        "task": task,
+        "max_parameters": max_parameters,
+        "pick": one_of("--pick", pick, RULES),
+        "validation": validation_of(validation),
+        "widths": numbers("--widths", widths, int),
+        "penalty_weights": numbers("--penalty-weights", penalty_weights, float),
+        "steps": steps,
+        "seed": seed,
+    }
+    with loading():
+        from torchsparcs.command.console import open_console
+        from torchsparcs.command.jobs import Job, folder_for, is_finished
+        from torchsparcs.training.ranks import started
     with started() as ranks:
         if resume is not None:
-            check_alone(context, "--resume", "--engine", "--address", "--quiet")
             if is_finished(resume):
                 say(f"{resume} is finished: sparcs show {resume} prints what was found.")
                 return
             job, folder = Job.begun_in(resume), resume
         else:
-            job = Job(
-                data,
-                target=target[0] if target and len(target) == 1 else tuple(target or ()) or None,
-                drop=tuple(drop or ()),
-                task=task,
-                max_parameters=max_parameters,
-                pick=one_of("--pick", pick, RULES),
-                validation=validation_of(validation),
-                widths=numbers("--widths", widths, int),
-                penalty_weights=numbers("--penalty-weights", penalty_weights, float),
-                steps=steps,
-                seed=seed,
-                device=checked_device(device),
-            )
+            job = Job(data, **options, device=checked_device(device))
             folder = ranks.first(lambda: folder_for(job.data, out, force))
         console = open_console(quiet or not ranks.is_first)
         job.run(
             folder,
             console,
             resume=resume is not None,
-            engine=one_of("--engine", engine, ENGINES),
+            engine=engine,
             address=address,
             progress=console.is_terminal and not quiet,
         )
@@ -206,13 +191,9 @@ def search(
 @app.command()
 def show(run: Run) -> None:
     """Print the front of a search and what it was found with."""
-    result, console = load_result(run), open_console()
-    settings, preprocessing = result.settings, result.preprocessing
-    name = settings.get("data", run.name)
-    columns = len(preprocessing.inputs.columns)
-    console.print(summary(name, settings["rows"], columns, preprocessing.target))
-    print_front(console, result, settings.get("pick", "smallest"))
-    print_facts(console, settings)
+    with loading():
+        from torchsparcs.command import runs
+    runs.show(run)
 
 
 @app.command(name="report")
@@ -225,12 +206,9 @@ def write_report(
     force: Force = False,
 ) -> None:
     """Write the page about a search: one file, for any browser."""
-    result = load_result(run)
-    path = run / "report.html" if out is None else out
-    if out is not None:
-        check_file(path, force)
-    result.report(path, folder=run, force=True)
-    typer.echo(f"{path.stat().st_size / 1e6:.1f} MB in {path}")
+    with loading():
+        from torchsparcs.command import runs
+    runs.write_report(run, out, force=force)
 
 
 @app.command()
@@ -248,29 +226,17 @@ def predict(
     pick: Pick = None,
     force: Force = False,
 ) -> None:
-    """Predict every row of a table, as CSV: the prediction and the probability of each class."""
-    ending = ".csv" if output is None else output.suffix.lower()
-    if ending not in WRITERS:
-        raise ValueError(f"Expected a file that ends in {', '.join(WRITERS)}. Got {str(output)!r}.")
-    if output is not None:
-        check_file(output, force)
-    result = load_result(run)
-    table = load_dataset(data).X if data in BUILT_IN else read_table(data)
-    table.columns = [str(column) for column in table.columns]
-    raw = result.outputs(table, rule_of(result, pick))
-    content = WRITERS[ending](result.preprocessing.target.predictions(raw))
-    if output is None:
-        typer.echo(content, nl=False)
-        return
-    write_atomically(output, lambda file: file.write(content))
-    typer.echo(f"{len(raw):,} rows in {output}")
+    """Predict every row of a table, as CSV. Of classes it gives each one's probability."""
+    with loading():
+        from torchsparcs.command import runs
+    runs.predict(run, data, output, pick=pick, force=force)
 
 
 @app.command()
 def export(
     run: Run,
     pick: Pick = None,
-    format: Annotated[str, typer.Option(metavar="onnx|safetensors|torch")] = "onnx",
+    format: Annotated[str, typer.Option(metavar="|".join(FORMATS))] = "onnx",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -280,23 +246,10 @@ def export(
     force: Force = False,
 ) -> None:
     """Write one network as a file that runs elsewhere."""
-    if format not in FORMATS:
-        raise typer.BadParameter(
-            f"Expected one of {', '.join(FORMATS)}. Got {format!r}.", param_hint="--format"
-        )
-    ending, write, note = FORMATS[format]
-    if output is not None and output.suffix.lower() != ending:
-        raise ValueError(
-            f"Expected a file that ends in {ending} for the format {format}. Got {str(output)!r}."
-        )
-    result = load_result(run)
-    rule = rule_of(result, pick)
-    candidate = result.pick(rule)
-    path = run / f"model-{rule}{ending}" if output is None else output
-    check_file(path, force)
-    write(result.deployed(candidate), path)
-    typer.echo(f"{candidate.architecture}: {candidate.parameters:,} parameters in {path}")
-    typer.echo(note.format(settings=run / "settings.json", path=str(path)))
+    one_of("--format", format, FORMATS)
+    with loading():
+        from torchsparcs.command import runs
+    runs.export(run, format, output, pick=pick, force=force)
 
 
 @app.command()
@@ -326,37 +279,26 @@ def reproduce(
         bool, typer.Option("--force", help="Measure again what the folder has from before.")
     ] = False,
 ) -> None:
-    """Reproduce an experiment of the paper: figures, results.json and a page. Resumable."""
-    from torchsparcs import experiments
-
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    """Reproduce an experiment of the paper. It is resumable, and writes figures and a page."""
+    if processes() > 1:
         raise ValueError("Expected one process. Got several: use --engine ray for more.")
-    console = open_console(quiet)
+    one_of("--engine", engine, ENGINES)
+    with loading():
+        from torchsparcs.command import reproduction
     if list_ or name is None:
-        print_experiments(console, experiments.EXPERIMENTS)
+        reproduction.list_experiments(quiet=quiet)
         return
-    if name not in experiments.EXPERIMENTS:
-        known = ", ".join(experiments.EXPERIMENTS)
-        raise typer.BadParameter(f"Expected one of {known}. Got {name!r}.", param_hint="NAME")
-    experiment = experiments.EXPERIMENTS[name]
-    folder = Path("runs") / (f"{name}-quick" if quick else name) if out is None else out
-    options = ["--quick"] * quick + [f"--device {device}"] * (device != "auto")
-    with forcible(), resumable():
-        content = experiments.reproduce(
-            experiment,
-            folder,
-            setting=setting_with(experiment.quick if quick else experiment.full, data),
-            device=checked_device(device),
-            engine=engine_of(one_of("--engine", engine, ENGINES), address),
-            command=" ".join(["sparcs reproduce", name, *options]),
-            force=force,
-            progress=console.is_terminal and not quiet,
-            report=console.print,
-        )
-    print_claims(console, experiment.claims(content))
-    print_experiment_files(console, folder)
-    if quiet:
-        typer.echo(folder)
+    reproduction.reproduce(
+        name,
+        out,
+        quick=quick,
+        device=device,
+        data=data,
+        engine=engine,
+        address=address,
+        quiet=quiet,
+        force=force,
+    )
 
 
 # --- what went wrong ---
@@ -364,16 +306,18 @@ def reproduce(
 
 def _explain(error: Exception) -> int:
     """Say what went wrong in one line; the exit code."""
-    if type(error).__name__ == "NoArgsIsHelpError":
-        return 2  # the help was printed
     if isinstance(error, USAGE_ERROR):
+        message = error.format_message()  # type: ignore[attr-defined]
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(message)
+            return 2
         context = getattr(error, "ctx", None)
         place = "sparcs" if context is None else context.command_path
-        say(f"{error.format_message()} ({place} --help explains.)", "error")  # type: ignore[attr-defined]
+        say(f"{message} ({place} --help explains.)", "error")
         return 2
     if os.environ.get("SPARCS_DEBUG"):
         raise error
-    if isinstance(error, EXPECTED):
+    if _is_expected(error):
         say(str(error) or type(error).__name__, "error")
     else:
         where = "set SPARCS_DEBUG=1 to see where"
@@ -381,5 +325,9 @@ def _explain(error: Exception) -> int:
     return 1
 
 
-if __name__ == "__main__":
-    main()
+def _is_expected(error: Exception) -> bool:
+    if isinstance(error, EXPECTED):
+        return True
+    from torchsparcs.training.loop import NonFiniteLossError
+
+    return isinstance(error, NonFiniteLossError)

@@ -1,0 +1,53 @@
+"""What goes to stderr: one line for a note, a warning or an error, of several processes once."""
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+COLOURS = {"error": typer.colors.RED, "warning": typer.colors.YELLOW}
+
+
+def say(text: str, kind: str = "") -> None:
+    """Print one line on stderr, whatever the lines of ``text``."""
+    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
+    start = f"{typer.style(f'{kind}:', fg=COLOURS[kind])} " if kind else ""
+    typer.echo(start + line, err=True)
+
+
+def is_first_here() -> bool:
+    """Whether this process is the first of those that ``torchrun`` started on this machine."""
+    return int(os.environ.get("LOCAL_RANK", "0")) == 0
+
+
+def processes() -> int:
+    """How many processes ``torchrun`` started on all machines; without it one."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+@contextlib.contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Show warnings meant for users as one line each, and no others."""
+
+    def show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
+        if is_first_here():
+            say(str(message), "warning")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.filterwarnings("ignore", message="TensorFloat32")  # the compiler's advice
+        warnings.showwarning = show_warning
+        yield
+
+
+@contextlib.contextmanager
+def forcible() -> Iterator[None]:
+    """Reword errors that say what to do into the words of the command line."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(str(error).replace("force it", "use --force")) from error

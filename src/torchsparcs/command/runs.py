@@ -1,0 +1,83 @@
+"""What is done with the folder of a search: shown, reported on, predicted with, exported."""
+
+from pathlib import Path
+
+import typer
+
+from torchsparcs.command.console import open_console, print_facts, print_front, summary
+from torchsparcs.command.messages import forcible
+from torchsparcs.export.formats import FORMATS
+from torchsparcs.files.checkpoints import write_atomically
+from torchsparcs.report.shell import check_place
+from torchsparcs.searching.result import SearchResult, load_result
+from torchsparcs.tables.datasets import BUILT_IN, load_dataset
+from torchsparcs.tables.readers import WRITERS, read_table
+
+
+def show(run: Path) -> None:
+    """Print the front and what it was found with."""
+    result, console = load_result(run), open_console()
+    settings, preprocessing = result.settings, result.preprocessing
+    name = settings.get("data", run.name)
+    columns = len(preprocessing.inputs.columns)
+    console.print(summary(name, settings["rows"], columns, preprocessing.target))
+    print_front(console, result, settings.get("pick", "smallest"))
+    print_facts(console, settings)
+
+
+def write_report(run: Path, out: Path | None, *, force: bool) -> None:
+    """Write the page into the folder, or to the file ``out``."""
+    result = load_result(run)
+    path = run / "report.html" if out is None else out
+    if out is not None:
+        _check_file(path, force)
+    result.report(path, folder=run, force=True)
+    typer.echo(f"{path.stat().st_size / 1e6:.1f} MB in {path}")
+
+
+def predict(run: Path, data: str, output: Path | None, *, pick: str | None, force: bool) -> None:
+    """Print the predictions for ``data``, or write them to the file ``output``."""
+    ending = ".csv" if output is None else output.suffix.lower()
+    if ending not in WRITERS:
+        raise ValueError(f"Expected a file that ends in {', '.join(WRITERS)}. Got {str(output)!r}.")
+    if output is not None:
+        _check_file(output, force)
+    result = load_result(run)
+    table = load_dataset(data).X if data in BUILT_IN else read_table(data)
+    table.columns = [str(column) for column in table.columns]
+    raw = result.outputs(table, _rule(result, pick))
+    content = WRITERS[ending](result.preprocessing.target.predictions(raw))
+    if output is None:
+        typer.echo(content, nl=False)
+        return
+    write_atomically(output, lambda file: file.write(content))
+    typer.echo(f"{len(raw):,} rows in {output}")
+
+
+def export(run: Path, format: str, output: Path | None, *, pick: str | None, force: bool) -> None:
+    """Write the picked network as a file of that format."""
+    ending, write, note = FORMATS[format]
+    if output is not None and output.suffix.lower() != ending:
+        raise ValueError(
+            f"Expected a file that ends in {ending} for the format {format}. Got {str(output)!r}."
+        )
+    result = load_result(run)
+    rule = _rule(result, pick)
+    candidate = result.pick(rule)
+    path = run / f"model-{rule}{ending}" if output is None else output
+    _check_file(path, force)
+    write(result.deployed(candidate), path)
+    typer.echo(f"{candidate.architecture}: {candidate.parameters:,} parameters in {path}")
+    typer.echo(note.format(settings=run / "settings.json", path=str(path)))
+
+
+def _rule(result: SearchResult, pick: str | None) -> str | int:
+    """What ``SearchResult.pick`` takes: that of the search by default."""
+    if pick is None:
+        return result.settings.get("pick", "smallest")
+    return int(pick) if pick.isdecimal() else pick
+
+
+def _check_file(path: Path, force: bool) -> None:
+    with forcible():
+        check_place(path, force=force)
