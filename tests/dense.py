@@ -3,6 +3,8 @@
 Shares no code with ``torchsparcs.spectral.equations``.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -24,6 +26,12 @@ def eigenvector_matrix(network: SpectralNetwork) -> Tensor:
             row[i - 1] = network.transfers[i - 1]
         rows.append(torch.cat(row, dim=1))
     return torch.cat(rows, dim=0)
+
+
+def inverse_by_binomial(phi: Tensor, layers: int) -> Tensor:
+    """Φ⁻¹ = Σ_{i=0}^{B} (−1)ⁱ C(B+1, i+1) Φⁱ  (the paper's eq. formula_inverse), B + 1 layers."""
+    powers = [torch.linalg.matrix_power(phi, i) for i in range(layers)]
+    return sum((-1) ** i * math.comb(layers, i + 1) * power for i, power in enumerate(powers))
 
 
 def adjacency(network: SpectralNetwork) -> Tensor:

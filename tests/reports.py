@@ -1,7 +1,6 @@
 """Small searches with awkward names, and made-up results that are hard to draw."""
 
 import dataclasses
-import sys
 from functools import cache
 from unittest.mock import patch
 
@@ -9,7 +8,23 @@ import numpy as np
 import pandas as pd
 import torch
 
-from torchsparcs import Candidate, CompactNetwork, History, SearchConfig, SearchResult, search
+from torchsparcs import (
+    Candidate,
+    CompactChain,
+    CompactNetwork,
+    History,
+    SearchConfig,
+    SearchResult,
+    SpectralChain,
+    SpectralCNN,
+    SpectralNetwork,
+    TrainConfig,
+    extract,
+    search,
+    train,
+)
+from torchsparcs.cutting.layers import with_fewer_channels
+from torchsparcs.searching.folded import ANSWERS
 from torchsparcs.searching.result import Attempt
 
 COLUMN, LABEL = "<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>"
@@ -27,7 +42,7 @@ def small_result(task: str) -> SearchResult:
     config = SearchConfig(steps=60, epochs=1, lr=0.03, ways=("asleep",), shrink=0.4)
     options = {"widths": (12, 6), "penalty_weights": (1e-3, 1e-4), "validation": 2}
     # no look between two sizes: what is on the pages is to be the same as ever
-    with patch.object(sys.modules["torchsparcs.searching.search"], "LANDINGS", 0):
+    with patch("torchsparcs.searching.table_search.LANDINGS", 0):
         return search(X, Y[task], **options, config=config, progress=False, device="cpu")
 
 
@@ -61,7 +76,7 @@ def huge_result(width: int = 2000, hidden: int = 4) -> SearchResult:
     return dataclasses.replace(small, front=front, history=history, settings=settings)
 
 
-def dense_result(count: int = 40) -> SearchResult:
+def dense_result(count: int = 20) -> SearchResult:
     """Many candidates of nearly one size and score, the first two of them at one place."""
     small = small_result("multiclass")
     front = []
@@ -107,3 +122,70 @@ def labelled_result() -> SearchResult:
     front = tuple(dataclasses.replace(found, answers=counts) for found in small.front)
     linear = dataclasses.replace(small.linear, answers=counts)
     return dataclasses.replace(small, front=front, linear=linear, preprocessing=preprocessing)
+
+
+@cache
+def chain_result(task: str = "multiclass") -> SearchResult:
+    """A small CNN, trained for two epochs and cut to three sizes; what they answer is made up."""
+    torch.manual_seed(0)
+    images = torch.randn(60, 1, 6, 6)
+    values = images.mean(dim=(1, 2, 3))
+    y = values if task == "regression" else (values > 0).long() + (values > 0.2)
+    trained = SpectralCNN([1, 6, 8, 1 if task == "regression" else 3])
+    config = TrainConfig(epochs=2, batch_size=20, task=task, eigenvalue_lr_scale=10)
+    history = train(trained, (images, y), config, validation=(images, y), progress=False)
+    network = extract(trained)
+    sizes = (network.parameter_count, 200, 60)
+    cut = [with_fewer_channels(network, (images, y), task, size) for size in sizes]
+    return network_result(trained, cut, (images, y), history, task)
+
+
+@cache
+def searched_dense_result() -> SearchResult:
+    """A dense network of one's own, in the place of a table's."""
+    torch.manual_seed(0)
+    x = torch.randn(40, 4)
+    trained, y = SpectralNetwork([4, 5, 1]), (x[:, 0] > 0).float()
+    history = train(
+        trained, (x, y), TrainConfig(epochs=2, batch_size=20, task="binary"), progress=False
+    )
+    blocks = [(1, 0), (2, 0), (2, 1)]
+    cut = [CompactNetwork([4, hidden, 1], blocks) for hidden in (5, 2)]
+    return network_result(trained, cut, (x, y), history, "binary")
+
+
+def network_result(
+    trained: SpectralNetwork | SpectralChain,
+    cut: list[CompactChain] | list[CompactNetwork],
+    data: tuple[torch.Tensor, torch.Tensor],
+    history: History,
+    task: str,
+) -> SearchResult:
+    x, y = data
+    widths = trained.channels if isinstance(trained, SpectralChain) else trained.widths
+    settings = {
+        "task": task,
+        "widths": list(widths),
+        "rows": 54,
+        "judged_rows": len(x),
+        "fits": 1,
+        "seed": 3,
+        "seconds": 1.5,
+        "device": "cpu",
+        "hardware": "a machine",
+        "versions": {"torchsparcs": "0", "python": "3", "torch": "2"},
+        "max_parameters": None,
+        "config": {"epochs": 2, "lr": 0.001},
+    }
+    found = []
+    for network, score in zip(cut, (0.9, 0.85, 0.6), strict=False):
+        wrong = torch.arange(len(x)) >= score * len(x)
+        said = {
+            "multiclass": torch.nn.functional.one_hot((y.long() + wrong) % 3, 3),
+            "binary": ((y + wrong) % 2 * 2 - 1)[:, None],
+            "regression": y[:, None] + wrong[:, None] / 4,
+        }
+        answers, shape = ANSWERS[task](said[task].float(), y), tuple(x.shape[1:])
+        found.append(Candidate(network, score, 0.07, 0.3, 1e-3, None, answers, shape))
+    attempts = tuple(Attempt.of(each, place) for place, each in enumerate(found))
+    return SearchResult(tuple(reversed(found)), None, None, history, settings, attempts, trained)

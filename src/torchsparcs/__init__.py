@@ -10,7 +10,8 @@ from torchsparcs.version import __version__
 HOMES = {
     "spectral.chain": ("SpectralCNN", "SpectralChain"),
     "spectral.groups": ("parameter_groups",),
-    "spectral.network": ("SpectralLinear", "SpectralNetwork"),
+    "spectral.linear": ("SpectralLinear",),
+    "spectral.network": ("SpectralNetwork",),
     "spectral.paths": ("path_norm", "path_strengths"),
     "spectral.penalties": ("PENALTIES", "eigenvalue_penalty", "shrink_eigenvalues_"),
     "spectral.pooled": ("Pooled",),
@@ -63,7 +64,8 @@ if TYPE_CHECKING:  # the same names for those who read and do not run
     from torchsparcs.searching.search import SearchConfig, search
     from torchsparcs.spectral.chain import SpectralChain, SpectralCNN
     from torchsparcs.spectral.groups import parameter_groups
-    from torchsparcs.spectral.network import SpectralLinear, SpectralNetwork
+    from torchsparcs.spectral.linear import SpectralLinear
+    from torchsparcs.spectral.network import SpectralNetwork
     from torchsparcs.spectral.paths import path_norm, path_strengths
     from torchsparcs.spectral.penalties import PENALTIES, eigenvalue_penalty, shrink_eigenvalues_
     from torchsparcs.spectral.pooled import Pooled

@@ -98,7 +98,7 @@ class _Sparcs(BaseEstimator):
         self.front_ = self.result_.front
         self.network_ = chosen.network
         self.architecture_ = chosen.architecture
-        self.history_ = self.result_.history.member(chosen.member)
+        self.history_ = self.result_.history_of(chosen)
         return self
 
     def _checked_table(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
@@ -132,7 +132,7 @@ class _Sparcs(BaseEstimator):
         """Raw, (rows, outputs), in float64: in float32 a row's neighbours show in its last bits."""
         check_is_fitted(self)
         X = _frame_if_foreign(X)
-        inputs = self.result_.preprocessing.inputs
+        inputs = self.result_.inputs
         if _has_text(X) or any(column.categories for column in inputs.columns):
             X = validate_data(self, X, reset=False, skip_check_array=True)
         else:
@@ -215,12 +215,12 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     def predict(self, X: Any) -> np.ndarray:
         """The labels, (rows,)."""
         output = self._outputs(X)
-        return self.result_.preprocessing.target.predict(output).astype(self.classes_.dtype)
+        return self.result_.target.predict(output).astype(self.classes_.dtype)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, (rows, classes), in the order of ``classes_``."""
         output = self._outputs(X)
-        return self.result_.preprocessing.target.probabilities(output)
+        return self.result_.target.probabilities(output)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Logits, (rows, classes); of two classes (rows,), positive for the second."""
@@ -269,7 +269,7 @@ class SparcsRegressor(RegressorMixin, _Sparcs):
     def predict(self, X: Any) -> np.ndarray:
         """Values in their own units, (rows,) or (rows, outputs)."""
         output = self._outputs(X)
-        return self.result_.preprocessing.target.predict(output)
+        return self.result_.target.predict(output)
 
     def _as_target(self, y: np.ndarray) -> np.ndarray:
         return y.astype(np.float64)

@@ -556,6 +556,7 @@ def test_debugging_shows_where(monkeypatch):
 
 def test_version_and_help():
     assert sparcs("--version") == (0, f"torchsparcs {torchsparcs.__version__}\n", "")
+    assert "sparcs --version" in sparcs("--help").out
     for command in ("search", "show", "predict", "export"):
         assert command in sparcs("--help").out
         outcome = sparcs(command, "--help")

@@ -16,6 +16,7 @@ from torchsparcs.experiments import (
     Experiment,
     cifar10,
     cifar100,
+    plots,
     reproduce,
     scaling,
     teacher_student,
@@ -28,7 +29,6 @@ from torchsparcs.experiments.measuring import kept_bytes
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork
 from torchsparcs.experiments.vision import ConvMembers, MemberDropout, linear_head
 from torchsparcs.experiments.work import Work, plain
-from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
 
 TINY = {
@@ -704,25 +704,25 @@ class TestWriting:
         assert plain(value) == {"a": [[1.0, 2.0], 0.123457], "b": "text"}
 
 
-class TestPrints:
+class TestPlots:
     """Inputs 0 and 1, hidden 0 and 1, one output; hidden 1 hears nothing, input 1 says nothing."""
 
     edges = ((0, 0, 1, 0, 0.5), (1, 0, 2, 0, -1.0), (1, 1, 2, 0, 0.2), (0, 0, 2, 0, 0.1))
 
     def test_what_lies_on_a_path(self):
-        assert prints.on_a_path(self.edges, 2) == {(0, 0), (1, 0), (2, 0)}
+        assert plots.on_a_path(self.edges, 2) == {(0, 0), (1, 0), (2, 0)}
         dead_end = ((0, 0, 1, 0, 1.0), (0, 0, 2, 0, 1.0))
-        assert prints.on_a_path(dead_end, 2) == {(0, 0), (2, 0)}
+        assert plots.on_a_path(dead_end, 2) == {(0, 0), (2, 0)}
 
     def test_colours_and_opacity(self):
-        axes = prints.new_figure(2, 2).add_subplot()
-        prints.draw_architecture(axes, [2, 2, 1], self.edges)
+        axes = plots.new_figure(2, 2).add_subplot()
+        plots.draw_architecture(axes, [2, 2, 1], self.edges)
         from matplotlib.colors import to_hex
 
         drawn = {
             to_hex(lines.get_colors()[0]): (len(lines.get_segments()), list(lines.get_alpha()))
             for lines in axes.collections
         }
-        assert drawn[prints.BLUE.lower()] == (2, [pytest.approx(0.575), pytest.approx(1.0)])
-        assert drawn[prints.ORANGE.lower()] == (1, [pytest.approx(0.235)])
-        assert drawn[prints.LIGHT.lower()][0] == 1
+        assert drawn[plots.BLUE.lower()] == (2, [pytest.approx(0.575), pytest.approx(1.0)])
+        assert drawn[plots.ORANGE.lower()] == (1, [pytest.approx(0.235)])
+        assert drawn[plots.LIGHT.lower()][0] == 1

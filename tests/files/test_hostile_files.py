@@ -126,7 +126,7 @@ class TestPaths:
         found = json.loads((run / "front.json").read_text())
         found["front"][0]["network"] = path
         (run / "front.json").write_text(json.dumps(found))
-        with pytest.raises(ValueError, match=r"(?s)is damaged: .*(is no path like|string|unhash)"):
+        with pytest.raises(ValueError, match=r"(?s)is damaged: .*(is no path like|not str)"):
             load_result(run)
 
     def test_a_network_is_read_once(self, run):
@@ -179,22 +179,31 @@ class TestRuns:
                 damaged_front(lambda found: found["front"][0].update(score=float("nan"))),
                 "a network of its front has no score",
             ),
-            (damaged_front(lambda found: found.update(answers=[[[1e30]]] * 2)), "overflow"),
-            (damaged_front(lambda found: found.update(answers=[[[[10**400]]]] * 2)), "too large"),
-            (damaged_front(lambda found: found.update(answers=[[[1]], [[[[1.0]]]]])), "the shape"),
+            (damaged_front(lambda found: found.update(answers=[[[1e30]]] * 2)), "answers.0. is"),
+            (
+                damaged_front(lambda found: found.update(answers=[[[[10**400]]]] * 2)),
+                "answers.0. is",
+            ),
+            (
+                damaged_front(lambda found: found.update(answers=[[[1]], [[[[1.0]]]]])),
+                "answers.1. is",
+            ),
             (
                 damaged_front(lambda found: found["attempts"][0].update(cut=0.5)),
-                "cut of an attempt is 0.5",
+                "cut is 0.5, not int",
             ),
-            (damaged_settings(lambda found: found.update(format=1.0)), "it has format 1.0"),
+            (damaged_settings(lambda found: found.update(format=1.0)), "format is 1.0, not int"),
             (
                 damaged_settings(lambda found: found["settings"].update(rows="3")),
-                "rows, .* are not all whole numbers",
+                "rows is '3', not int",
             ),
-            (damaged_settings(lambda found: found["settings"].update(widths=3)), "int"),
-            (damaged_history(lambda found: found.update(train_loss=3)), "train_loss of .* a int"),
-            (damaged_history(lambda found: found.update(best_epoch="3")), "best_epoch of .* a str"),
-            (damaged_history(lambda found: found.update(snapshot_epochs=["a"])), "epoch is 'a'"),
+            (damaged_settings(lambda found: found["settings"].update(widths=3)), "widths is 3"),
+            (damaged_history(lambda found: found.update(train_loss=3)), "train_loss is 3"),
+            (damaged_history(lambda found: found.update(best_epoch="3")), "best_epoch is '3'"),
+            (
+                damaged_history(lambda found: found.update(snapshot_epochs=["a"])),
+                "snapshot_epochs.0. is 'a'",
+            ),
             (lambda run: other_history(run, "-1/a", torch.ones(1)), "'-1/a' .* no eigenvalues"),
             (lambda run: other_history(run, "0/a", torch.ones(1).int()), "'0/a' .* no eigenvalues"),
             (lambda run: other_network(run, (5, 3)), "5 inputs and 3 outputs .* has 2 and 3"),

@@ -93,7 +93,7 @@ def test_mean_squares_are_those_of_the_formula():
     """√(N₀ / N_B) forwards, √(N_B / N₀) backwards, whatever lies between."""
     widths = [32, *[40, 640] * 14, 40, 8]
     forward, backward = [], []
-    for seed in range(30):
+    for seed in range(20):
         network = drawn(widths, seed, bias=False)
         x = torch.randn(16, 32, generator=torch.Generator().manual_seed(seed), requires_grad=True)
         output = network(x)
@@ -149,7 +149,7 @@ def test_thirty_layers_learn_what_a_linear_model_cannot(widths):
     x = torch.randn(512, widths[0], generator=generator)
     y = (x[:, 0].abs() - 0.8) / 0.6
     network = drawn(widths, 1)
-    history = train(network, (x, y), TrainConfig(epochs=25, batch_size=128), progress=False)
+    history = train(network, (x, y), TrainConfig(epochs=20, batch_size=128), progress=False)
     assert history.train_loss[-1] < 0.5 < 0.9 < history.train_loss[0]
     assert all(history.recruited[-1])
 
@@ -158,7 +158,7 @@ def test_thirty_layers_of_bfloat16_train():
     x = torch.randn(512, 4)
     y = (x[:, 0].abs() - 0.8) / 0.6
     network = drawn([4, *[20] * 29, 1]).to(torch.bfloat16)
-    history = train(network, (x, y), TrainConfig(epochs=25, batch_size=128), progress=False)
+    history = train(network, (x, y), TrainConfig(epochs=16, batch_size=128), progress=False)
     assert history.train_loss[-1] < 0.1
     assert all(torch.isfinite(p).all() for p in network.parameters())
 

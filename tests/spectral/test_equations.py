@@ -11,7 +11,6 @@ from networks import randomised, widths_strategy
 
 from torchsparcs import SpectralNetwork
 from torchsparcs.spectral import equations as spectral
-from torchsparcs.spectral import folding
 
 DOUBLE = torch.float64
 
@@ -72,7 +71,7 @@ def test_matrices_equal_the_dense_reference(widths, bias, seed):
     phi, inverse = network.eigenvector_matrix(), network.inverse_eigenvector_matrix()
     torch.testing.assert_close(phi, dense.eigenvector_matrix(network), **close)
     torch.testing.assert_close(inverse, torch.linalg.inv(phi), **close)
-    torch.testing.assert_close(spectral.inverse_by_binomial(list(network.transfers)), inverse)
+    torch.testing.assert_close(dense.inverse_by_binomial(phi, len(widths)), inverse)
     torch.testing.assert_close(network.adjacency(), dense.adjacency(network), **close)
 
 
@@ -117,59 +116,6 @@ def test_parameters_with_a_member_axis_are_independent_networks():
             x, transfers, eigenvalues, torch.relu, anchors=anchors, bias=True, input_is_silent=True
         )
         torch.testing.assert_close(result, expected)
-
-
-class TestWhereToFold:
-    def brute_force(self, widths, batch, silent):
-        """The cheapest set of anchors by counting every product of every choice."""
-        last = len(widths) - 1
-
-        def cost(anchors):
-            total, first = 0, 0
-            for target in range(1, last + 1):
-                if target == 1 and silent:
-                    total, first = total + batch * widths[0] * widths[1], 1
-                    continue
-                for _ in range(1 + (target in anchors)):
-                    for source in range(first, target):
-                        total += batch * widths[target] * widths[source]
-                        if source < target - 1:
-                            total += widths[target] * widths[source + 1] * widths[source]
-                if target in anchors:
-                    first = target
-            return total
-
-        hidden = range(1, last)
-        choices = [
-            tuple(k for k in hidden if mask >> k & 1 or (k == 1 and silent))
-            for mask in range(2 ** (last + 1))
-        ]
-        return min(map(cost, choices)), cost
-
-    @settings(max_examples=60, deadline=None)
-    @given(
-        widths=st.lists(st.integers(1, 300), min_size=2, max_size=6),
-        batch=st.integers(1, 4096),
-        silent=st.booleans(),
-    )
-    def test_no_choice_is_cheaper(self, widths, batch, silent):
-        cheapest, cost = self.brute_force(widths, batch, silent)
-        chosen = folding.choose_anchors(widths, batch, input_is_silent=silent)
-        assert cost(chosen) == cheapest
-
-    def test_deep_networks_run_the_recursion(self):
-        assert folding.choose_anchors([256] * 10, 1024) == tuple(range(1, 9))
-
-    def test_narrow_ends_fold_when_the_batch_pays_for_it(self):
-        table = folding.AnchorTable([20, 200, 200, 20], input_is_silent=True)
-        assert table[1, "cpu"] == (1, 2)
-        assert table[1024, "cpu"] == table[10**9, "cpu"] == (1,)
-        assert table[0, "cpu"] == table[1, "cpu"]
-
-    def test_a_gpu_folds_only_where_the_saving_is_worth_a_launch(self):
-        table = folding.AnchorTable([20, 200, 200, 20], input_is_silent=True)
-        assert table[1024, "cuda"] == (1, 2)
-        assert table[2**20, "cuda"] == (1,)
 
 
 def test_counts_cross_between_two_and_three_layers():

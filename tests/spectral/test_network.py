@@ -1,4 +1,4 @@
-"""What SpectralNetwork and SpectralLinear promise: start, gradients, door checks, repr."""
+"""What SpectralNetwork promises: start, gradients, door checks, repr."""
 
 import pytest
 import torch
@@ -53,13 +53,6 @@ def test_gradcheck_and_gradgradcheck(update, train_input):
     assert torch.autograd.gradgradcheck(call, (x, *values))
 
 
-def test_gradcheck_of_spectral_linear():
-    layer = SpectralLinear(3, 2, dtype=torch.float64)
-    x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(layer, (x,))
-    assert torch.autograd.gradgradcheck(layer, (x,))
-
-
 @pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 3, 4), (0, 4), (5, 1, 2, 4)])
 @pytest.mark.parametrize("update", ["feedforward", "iterated"])
 def test_any_leading_dimensions(shape, update):
@@ -105,33 +98,6 @@ def test_repr_tells_widths_and_recruits():
     expected = "SpectralNetwork(3 → 4 → 4 → 2, tanh, no bias, iterated, recruited 0 of 4, 3 of 4)"
     assert repr(network) == expected
     assert "recruited" not in repr(SpectralNetwork([3, 2]))
-
-
-class TestSpectralLinear:
-    def test_is_the_two_layer_network(self):
-        layer = SpectralLinear(3, 2, bias=False)
-        network = SpectralNetwork([3, 2], bias=False, train_input_eigenvalues=True)
-        network.transfers[0].data = layer.transfer.data
-        nn.init.normal_(layer.input_eigenvalues)
-        network.input_eigenvalues.data = layer.input_eigenvalues.data
-        x = torch.randn(4, 3)
-        torch.testing.assert_close(layer(x), network(x))
-        torch.testing.assert_close(layer(x), x @ layer.weight.T)
-
-    def test_eigenvalues_alone_can_be_trained(self):
-        layer = SpectralLinear(3, 2, train="eigenvalues")
-        before = layer.transfer.clone()
-        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
-        layer(torch.randn(8, 3)).square().sum().backward()
-        optimizer.step()
-        assert torch.equal(layer.transfer, before)
-        assert not torch.equal(layer.output_eigenvalues, torch.ones(2))
-
-    def test_bad_input(self):
-        with pytest.raises(ValueError, match=r"train to be one of all, eigenvalues\. Got 'none'"):
-            SpectralLinear(3, 2, train="none")
-        with pytest.raises(ValueError, match="positive integers"):
-            SpectralLinear(3, 0)
 
 
 @pytest.mark.parametrize(

@@ -143,9 +143,9 @@ class TestShrink:
                 shrink_eigenvalues_(net, optimizer, weight)
             return net.recruited[0]
 
-        assert train(x, 1e-2, 400) == 0  # a line needs no hidden neuron
-        assert train(x.abs() + x, 1e-4, 1500) > 0  # a kink does
-        assert train(x, 1e-1, 400) == 0
+        assert train(x, 1e-2, 150) == 0  # a line needs no hidden neuron
+        assert train(x.abs() + x, 1e-4, 300) > 0  # a kink does
+        assert train(x, 1e-1, 150) == 0
 
     def test_nothing_happens_before_the_first_step(self):
         net = network()

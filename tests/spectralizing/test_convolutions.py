@@ -20,7 +20,7 @@ from torchsparcs import (
     train,
 )
 from torchsparcs.spectral.layer_kinds import arguments_of
-from torchsparcs.spectralizing.convolution_stacks import convolution_names
+from torchsparcs.spectralizing.stacks import CONVOLUTIONAL, stack_names
 
 
 def conv(n_in, n_out, **options):
@@ -178,7 +178,7 @@ class TestWhereTheyStand:
 
     def test_names(self):
         model = nn.ModuleDict({"a": Small().features, "b": Small().features, "c": conv(3, 3)})
-        assert convolution_names(model) == ["a", "b"]
+        assert stack_names(model, CONVOLUTIONAL) == ["a", "b"]
         spectral = spectralize(model, target=["a", "b"])
         assert [type(spectral[key][0]) for key in "ab"] == [SpectralChain] * 2
         with pytest.raises(ValueError, match=r"Got 'd'\. There are 'a', 'b'\."):
@@ -263,7 +263,11 @@ class TestRefusals:
             (between(nn.PReLU()), "net", "a PReLU at"),
             (between(), "net", "Got none between '0' and '1'"),
             (between(nn.ReLU(), nn.Tanh()), "net", "Got ReLU, Tanh between '0' and '3'"),
-            (between(nn.ReLU(), conv(4, 4), nn.Tanh()), "net", "different ones: relu, tanh"),
+            (
+                between(nn.ReLU(), conv(4, 4), nn.Tanh()),
+                "net",
+                "Got ReLU between .0. and .2., Tanh between .2. and .4.",
+            ),
             (between(nn.ReLU(), nn.Conv2d(5, 4, 3), nn.ReLU()), "net", "It takes 5 on -3"),
             (Small(), "features.0", r"two convolutions or more with one\. Got a Conv2d\."),
             (nn.Sequential(conv(3, 4), nn.ReLU()), "", "Got a Sequential of Conv2d, ReLU"),

@@ -38,6 +38,7 @@ PATIENCE = 10  # seconds that others have to say what is wrong, before this proc
 
 app = typer.Typer(
     help="The smallest neural network a table needs, found in one training run.",
+    epilog="sparcs --version prints the version.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -51,6 +52,10 @@ def invoke(arguments: list[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # an arrow must not stop an old terminal
             stream.reconfigure(errors="replace")
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["--version"]:  # for an option typer would load pydantic
+        typer.echo(f"torchsparcs {__version__}")
+        sys.exit(0)
     command = typer.main.get_command(app)
     try:
         with one_line_warnings():
@@ -62,15 +67,6 @@ def invoke(arguments: list[str] | None = None) -> NoReturn:
     if code == STOPPED and is_first_here():
         say("stopped")
     sys.exit(code)
-
-
-@app.callback(invoke_without_command=True)
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    if version:
-        typer.echo(f"torchsparcs {__version__}")
-        raise typer.Exit
 
 
 @app.command()

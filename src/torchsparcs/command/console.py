@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from torchsparcs.command.options import RULES
+from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.messages import quoted
-from torchsparcs.report.words import judged_by
+from torchsparcs.report.wording import judged_by
 from torchsparcs.searching.front import is_same
 from torchsparcs.searching.result import Candidate, SearchResult
 from torchsparcs.tables.target import Target
@@ -47,8 +48,8 @@ def summary(name: str, rows: int, columns: int, target: Target) -> str:
 
 def print_front(console: Console, result: SearchResult, pick: str | int) -> None:
     """Print the front as a table, the picked network marked, and a sentence about that."""
-    is_accuracy = result.preprocessing.target.classes is not None
-    picked = result.pick(pick)
+    is_accuracy = result.target.classes is not None
+    picked, linear = result.pick(pick), result.linear
     is_narrow = console.width < NARROW
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for name in ("#", "parameters", "MACs", "accuracy" if is_accuracy else "R²"):
@@ -70,12 +71,12 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
 
     for index, candidate in enumerate(result.front):
         rules = [rule for rule in RULES if result.pick(rule) is candidate]
-        rules += ["linear"] * is_same(candidate, result.linear)
+        rules += ["linear"] * (linear is not None and is_same(candidate, linear))
         is_picked = candidate is picked
         add(f"→ {index}" if is_picked else f"{index}", candidate, rules, "bold" * is_picked)
-    if not any(is_same(candidate, result.linear) for candidate in result.front):
+    if linear is not None and not any(is_same(candidate, linear) for candidate in result.front):
         table.add_section()
-        add("", result.linear, ["linear"], "dim")
+        add("", linear, ["linear"], "dim")
     console.print()
     console.print(table)
     console.print()
@@ -94,12 +95,12 @@ def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
     """The picked network in a sentence, and which columns it reads."""
     picked, linear = result.pick(pick), result.linear
     measure = "accuracy" if is_accuracy else "R²"
-    compared = (
-        "; it is the linear model"
-        if is_same(picked, linear)
-        else f" (linear model: {linear.parameters:,} parameters, "
-        f"{_score(linear, is_accuracy, error=False)})"
-    )
+    compared = ""
+    if linear is not None and is_same(picked, linear):
+        compared = "; it is the linear model"
+    elif linear is not None:
+        score = _score(linear, is_accuracy, error=False)
+        compared = f" (linear model: {linear.parameters:,} parameters, {score})"
     return Text.assemble(
         (f"{pick}: {picked.architecture}", "bold"),
         f"; {picked.parameters:,} parameters, {measure} {_score(picked, is_accuracy)} "
@@ -108,7 +109,9 @@ def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
 
 
 def _columns_read(result: SearchResult, candidate: Candidate) -> str:
-    inputs = result.preprocessing.inputs
+    if result.preprocessing is None or not isinstance(candidate.network, CompactNetwork):
+        return ""
+    inputs = result.inputs
     read = dict.fromkeys(column.name for column in inputs.columns_read(candidate.network.reads))
     others = [name for name in inputs.names if name not in read]
     if not others:

@@ -126,7 +126,7 @@ class Job(Record):
             resume="auto",
             progress=progress,
         )
-        names = result.preprocessing.target.names
+        names = result.target.names
         asked = {
             "data": self.data,
             "target": names[0] if len(names) == 1 else list(names),

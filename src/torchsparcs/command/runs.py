@@ -8,7 +8,7 @@ from torchsparcs.command.console import open_console, print_facts, print_front, 
 from torchsparcs.command.messages import forcible
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.files.checkpoints import write_atomically
-from torchsparcs.report.shell import check_place
+from torchsparcs.report.html import check_place
 from torchsparcs.searching.result import SearchResult, load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.readers import WRITERS, read_table
@@ -17,10 +17,10 @@ from torchsparcs.tables.readers import WRITERS, read_table
 def show(run: Path) -> None:
     """Print the front and what it was found with."""
     result, console = load_result(run), open_console()
-    settings, preprocessing = result.settings, result.preprocessing
-    name = settings.get("data", run.name)
-    columns = len(preprocessing.inputs.columns)
-    console.print(summary(name, settings["rows"], columns, preprocessing.target))
+    settings, name = result.settings, result.settings.get("data", run.name)
+    if result.preprocessing is not None:
+        columns = len(result.inputs.columns)
+        console.print(summary(name, settings["rows"], columns, result.target))
     print_front(console, result, settings.get("pick", "smallest"))
     print_facts(console, settings)
 
@@ -46,7 +46,7 @@ def predict(run: Path, data: str, output: Path | None, *, pick: str | None, forc
     table = load_dataset(data).X if data in BUILT_IN else read_table(data)
     table.columns = [str(column) for column in table.columns]
     raw = result.outputs(table, _rule(result, pick))
-    content = WRITERS[ending](result.preprocessing.target.predictions(raw))
+    content = WRITERS[ending](result.target.predictions(raw))
     if output is None:
         typer.echo(content, nl=False)
         return

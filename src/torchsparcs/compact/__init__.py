@@ -1,1 +1,1 @@
-"""What comes out: ordinary networks and chains in direct space, that know nothing of spectra."""
+"""Ordinary networks and chains in direct space, the results of a search; they know no spectra."""

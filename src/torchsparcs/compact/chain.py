@@ -1,13 +1,13 @@
-"""What a chain becomes: plain layers in which some channels pass the activation and some do not."""
+"""Compact chains: plain layers in which some channels pass the activation and some do not."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from torchsparcs.compact.stages import Stage, direct_stages, exactly_reduced
-from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.spectral.activations import Activation, HasActivation
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.layer_kinds import TRANSPOSED
 from torchsparcs.spectral.linear_maps import (
@@ -18,7 +18,7 @@ from torchsparcs.spectral.linear_maps import (
 )
 
 
-class CompactChain(nn.Module):
+class CompactChain(nn.Module, HasActivation):
     """Plain convolutions and Linears one after the other, an activation on some of their channels.
 
     The first ``active[k]`` channels that layer k gives pass the activation; the others are linear
@@ -33,7 +33,7 @@ class CompactChain(nn.Module):
         layers: Sequence[nn.Module],
         active: Sequence[int],
         *,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
+        activation: str | Activation = "relu",
     ):
         super().__init__()
         self.layers, self.active = nn.ModuleList(layers), tuple(active)
@@ -48,12 +48,11 @@ class CompactChain(nn.Module):
             )
         self.axes = tuple(one.axis_out for one in channels)
         self.channels = (channels[0].count_in, *counts)
-        self.activation_name, self.activation = resolve_activation(activation)
-        self.has_named_activation = isinstance(activation, str)
+        self.set_activation(activation)
 
     @classmethod
     def of(cls, chain: SpectralChain) -> "CompactChain":
-        """The same function, with no more channels than it needs to be exactly that."""
+        """A compact chain that computes the same with no more channels than that takes."""
         stages = exactly_reduced(direct_stages(chain))
         activation, dtype = chain.named_activation, chain.output_eigenvalues.dtype
         return cls.from_stages(stages, activation=activation, dtype=dtype)
@@ -63,7 +62,7 @@ class CompactChain(nn.Module):
         cls,
         stages: Sequence[Stage],
         *,
-        activation: str | Callable[[Tensor], Tensor],
+        activation: str | Activation,
         dtype: torch.dtype,
     ) -> "CompactChain":
         layers = [
@@ -79,7 +78,7 @@ class CompactChain(nn.Module):
 
     @torch.no_grad()
     def stages(self) -> list[Stage]:
-        """The same network in float64, to be rewritten."""
+        """The layers in float64, for rewriting."""
         return [
             _stage(layer, active) for layer, active in zip(self.layers, self.active, strict=True)
         ]
@@ -88,11 +87,6 @@ class CompactChain(nn.Module):
         """A network of these stages with the activation and the precision of this one."""
         activation, dtype = self.named_activation, next(self.parameters()).dtype
         return CompactChain.from_stages(stages, activation=activation, dtype=dtype)
-
-    @property
-    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
-        """The activation by its name, or the function itself where it has none."""
-        return self.activation_name if self.has_named_activation else self.activation
 
     @property
     def parameter_count(self) -> int:
@@ -105,11 +99,11 @@ class CompactChain(nn.Module):
         return signal
 
     def signals(self, input: Tensor) -> list[Tensor]:
-        """What each layer gives, before any activation."""
+        """The output of each layer, before any activation."""
         return self.steps(input)[1]
 
     def steps(self, input: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """What each layer reads, and what it gives before any activation."""
+        """The input of each layer, and its output before any activation."""
         read, given = [input], [self.layers[0](input)]
         for k, layer in enumerate(self.layers[1:]):
             read.append(self.activated(k, given[-1]))
@@ -117,7 +111,7 @@ class CompactChain(nn.Module):
         return read, given
 
     def activated(self, k: int, signal: Tensor) -> Tensor:
-        """What layer k gave, its active channels through the activation."""
+        """Apply the activation to the active channels of ``signal``, the output of layer k."""
         active, axis = self.active[k], self.axes[k]
         count = signal.shape[axis]
         if active in (0, count):

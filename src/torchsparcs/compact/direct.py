@@ -4,14 +4,14 @@ Hidden neurons are numbered in an order in which signals can flow. :func:`direct
 spectral network; nothing after it knows of spectra.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from torchsparcs.spectral import equations as spectral
-from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.spectral.activations import Activation, resolve_activation
 from torchsparcs.spectral.network import SpectralNetwork
 
 FLIPPABLE = ("relu", "gelu", "silu")  # f(h) = h + f(−h)
@@ -33,7 +33,7 @@ class DirectSpace:
     weights: Tensor
     bias: Tensor
     layers: Tensor
-    activation: str | Callable[[Tensor], Tensor]
+    activation: str | Activation
     dtype: torch.dtype = torch.float64
 
     @property
@@ -49,13 +49,13 @@ class DirectSpace:
         return self.weights.shape[0] - self.hidden
 
     def evaluate(self, pre: Tensor) -> Tensor:
-        """f, in the precision it was made for (an activation may have parameters of its own)."""
+        """Apply f in the precision it was made for; it may have parameters of its own."""
         function = resolve_activation(self.activation)[1]
         return function(pre.to(self.dtype)).to(pre.dtype)
 
     @property
     def outgoing(self) -> Tensor:
-        """(H + O, H): what each hidden neuron sends."""
+        """The weights from each hidden neuron, (H + O, H)."""
         return self.weights[:, self.inputs :]
 
 
@@ -97,7 +97,7 @@ def layer_labels(widths: Sequence[int], device: torch.device) -> Tensor:
 
 
 def keep_neurons(direct: DirectSpace, keep: Tensor) -> DirectSpace:
-    """Only the hidden neurons where ``keep``, (H,) bool; their rows and columns are cut out."""
+    """Cut out the rows and columns of all hidden neurons but those in ``keep``, (H,) bool."""
     rows = torch.cat([keep, keep.new_ones(direct.outputs)])
     columns = torch.cat([keep.new_ones(direct.inputs), keep])
     return replace(
@@ -109,7 +109,7 @@ def keep_neurons(direct: DirectSpace, keep: Tensor) -> DirectSpace:
 
 
 def simplified(direct: DirectSpace) -> DirectSpace:
-    """The same function with fewer neurons and layers: all exact rules, until none applies."""
+    """Remove neurons and layers by all exact rules until none applies; the function stays."""
     while True:
         before = direct.hidden
         direct = without_constants(without_unused(direct))
@@ -118,13 +118,13 @@ def simplified(direct: DirectSpace) -> DirectSpace:
 
 
 def without_constants(direct: DirectSpace) -> DirectSpace:
-    """Neurons without input are constants: they are folded and dropped."""
+    """Remove neurons without input, which are constants, and add them to the biases they reach."""
     folded = fold_constants(direct)
     return keep_neurons(folded, (folded.weights[: folded.hidden] != 0).any(dim=1))
 
 
 def fold_constants(direct: DirectSpace) -> DirectSpace:
-    """Neurons without input are constants f(b): they move into the biases they reach.
+    """Add neurons without input, the constants f(b), to the biases they reach.
 
     They stay behind, unused; so do those that hear nothing but constants.
     """
@@ -140,7 +140,7 @@ def fold_constants(direct: DirectSpace) -> DirectSpace:
 
 
 def without_unused(direct: DirectSpace) -> DirectSpace:
-    """Neurons from which no path leads to an output are dropped."""
+    """Remove neurons from which no path leads to an output."""
     return keep_neurons(direct, is_used(direct))
 
 
@@ -157,7 +157,7 @@ def is_used(direct: DirectSpace) -> Tensor:
 
 
 def hoisted(direct: DirectSpace) -> DirectSpace:
-    """Each neuron in the lowest layer its sources allow, if that makes the network smaller.
+    """Move each neuron to the lowest layer its sources allow, if that makes the network smaller.
 
     A neuron of layer 2 that hears only the inputs belongs in layer 1.
     """
@@ -211,12 +211,12 @@ def connected_blocks(direct: DirectSpace) -> dict[tuple[int, int], Tensor]:
 
 
 def is_read(direct: DirectSpace) -> Tensor:
-    """Which inputs any neuron or output hears, (I,) bool."""
+    """Whether each input is read by any neuron or output, (I,) bool."""
     return (direct.weights[:, : direct.inputs] != 0).any(dim=0)
 
 
 def parameter_count(direct: DirectSpace) -> int:
-    """Weights of the connected blocks from what is read, a bias for each layer that has one."""
+    """Count the weights of connected blocks from inputs that are read, and the biases."""
     biases = [direct.bias[rows] for rows in layer_slices(direct)[0]]
     read = int(is_read(direct).sum())
     weights = sum(
@@ -227,7 +227,7 @@ def parameter_count(direct: DirectSpace) -> int:
 
 
 def activities(direct: DirectSpace, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row's sources, (n, I + 1 + H), a constant 1 after the inputs; and E[f'²], (H,)."""
+    """Activities for each row, (n, I + 1 + H), a constant 1 after the inputs; and E[f'²], (H,)."""
     sources = [inputs, torch.ones_like(inputs[:, :1])]
     slopes = []
     rows_of, columns_of = layer_slices(direct)
@@ -244,7 +244,7 @@ def activities(direct: DirectSpace, inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def reoriented(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> DirectSpace:
-    """The same function with the block (target, source) as small as changes of sign can make it.
+    """Make the block (target, source) as small as flips of neurons can; the function stays.
 
     Where f(h) = h + f(−h), a neuron that hears ``source`` alone may hear its negative instead if
     its listeners take over its linear part: W_rj w_j is added to each of their rows. The flips
@@ -280,7 +280,7 @@ def reoriented(direct: DirectSpace, inputs: Tensor, target: int, source: int) ->
 
 
 def _best_flips(quadratic: Tensor, linear: Tensor) -> Tensor:
-    """flips in {0, 1} for a low flipsᵀ Q flips + 2 linear · flips: rounded, then single moves.
+    """Minimise flipsᵀ Q flips + 2 linear · flips over {0, 1}, roughly: round, then flip one by one.
 
     The pseudo-inverse of the symmetric Q, not ``lstsq``: its default driver on a CPU pivots by
     memory that nobody has set, so equal calls round differently.

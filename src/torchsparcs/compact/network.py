@@ -1,8 +1,8 @@
-"""The small network: plain linear blocks and additions, loadable and exportable anywhere."""
+"""Compact networks: plain linear blocks and additions, loadable and exportable anywhere."""
 
 import copy
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
@@ -15,11 +15,11 @@ from torchsparcs.compact.direct import (
     layer_labels,
     layer_slices,
 )
-from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.spectral.activations import Activation, HasActivation
 from torchsparcs.spectral.network import Size, check_input, checked_widths
 
 
-class CompactNetwork(nn.Module):
+class CompactNetwork(nn.Module, HasActivation):
     """Layers of ``nn.Linear`` blocks, added up where several meet, and one activation.
 
     >>> network = CompactNetwork([64, 14, 10], [(1, 0), (2, 0), (2, 1)])
@@ -42,7 +42,7 @@ class CompactNetwork(nn.Module):
         widths: Sequence[int],
         connections: Sequence[tuple[int, int]],
         *,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
+        activation: str | Activation = "relu",
         reads: Sequence[int] | None = None,
         biased: Sequence[int] | None = None,
         maximal: Size | Sequence | None = None,
@@ -58,8 +58,7 @@ class CompactNetwork(nn.Module):
             on_meta = device is not None and torch.device(device).type == "meta"
             self._read = torch.tensor(self.reads, device=None if on_meta else device)
         self.maximal = None if maximal is None else _checked_size(maximal)
-        self.activation_name, self.activation = resolve_activation(activation)
-        self.has_named_activation = isinstance(activation, str)
+        self.set_activation(activation)
         layers = range(1, len(widths))
         self.connections = tuple(sorted((t, s) for t, s in connections))
         self.biased = tuple(sorted(layers if biased is None else biased))
@@ -93,7 +92,7 @@ class CompactNetwork(nn.Module):
     def from_direct(
         cls, direct: DirectSpace, *, maximal: Size | None, dtype: torch.dtype
     ) -> "CompactNetwork":
-        """The layers, blocks and biases of ``direct`` that are not zero."""
+        """A compact network of the layers, blocks and biases of ``direct`` that are not zero."""
         rows, columns = layer_slices(direct)
         blocks = connected_blocks(direct)
         last = len(rows)
@@ -149,11 +148,6 @@ class CompactNetwork(nn.Module):
         dtype = torch.float64 if self.has_named_activation else next(self.parameters()).dtype
         return DirectSpace(weights, bias, layers, self.named_activation, dtype)
 
-    @property
-    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
-        """The activation by its name, or the function itself where it has none."""
-        return self.activation_name if self.has_named_activation else self.activation
-
     def block(self, target: int, source: int) -> nn.Linear:
         """The ``nn.Linear`` from layer ``source`` to layer ``target``."""
         linear = self.blocks[f"{target}_{source}"]
@@ -168,7 +162,7 @@ class CompactNetwork(nn.Module):
         return self._gather(self._block_names[-1], activities)
 
     def _gather(self, blocks: list[tuple[str, int]], activities: list[Tensor]) -> Tensor:
-        """What arrives at a layer through its ``blocks``, (name, source) each."""
+        """The sum that arrives at a layer through its ``blocks``, (name, source) each."""
         (name, source), *others = blocks
         total = self.blocks[name](activities[source])
         for name, source in others:

@@ -14,7 +14,7 @@ TINY = 1e-12  # weights of a channel that are smaller stay as they are
 
 
 class NormalisedChain(nn.Module):
-    """The function of a chain, with a normalisation after each layer but the last.
+    """A compact chain with a normalisation after each layer but the last, for fine-tuning.
 
     Gains and shifts start as what ``rows`` show, so that nothing changes at first. The size of the
     weights of a layer but the last no longer matters; they start at He's √(2 / inputs).
@@ -35,9 +35,10 @@ class NormalisedChain(nn.Module):
             norm = norm.to(rows.device, torch.float64)
             norm.mean.copy_(factor * (mean - stages[k].bias))
             norm.variance.copy_(factor.square() * variance)
-            for own, value in ((norm.gain, 1 / (factor * norm.factor)), (norm.shift, mean)):
-                assert own is not None
-                own.copy_(value)
+            starts = ((norm.gain, 1 / (factor * norm.factor)), (norm.shift, mean))
+            for parameter, value in starts:
+                assert parameter is not None
+                parameter.copy_(value)
             norms.append(norm.to(like.dtype))
             stages[k] = scaled_stage(stages[k], factor, torch.zeros_like(mean))
         self.chain, self.norms = chain.with_stages(stages), nn.ModuleList(norms)
@@ -50,7 +51,7 @@ class NormalisedChain(nn.Module):
 
     @torch.no_grad()
     def folded(self) -> CompactChain:
-        """What it computes after training, without normalisation."""
+        """A compact chain that computes the same after training, without normalisation."""
         stages = self.chain.stages()
         for k, norm in enumerate(self.norms):
             assert isinstance(norm, ChannelNorm)
@@ -59,7 +60,7 @@ class NormalisedChain(nn.Module):
 
 
 def _moments(chain: CompactChain, rows: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Mean and variance of the channels that each layer but the last gives, (out,) each."""
+    """Mean and variance of the output channels of each layer but the last, (out,) each."""
     totals = [torch.zeros(3, count).double().to(rows.device) for count in chain.channels[1:-1]]
     for some in rows.split(AT_ONCE):
         for total, axis, given in zip(totals, chain.axes, chain.signals(some), strict=False):

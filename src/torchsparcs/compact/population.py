@@ -87,20 +87,11 @@ class CompactPopulation(nn.Module, HasMembers):
         part = CompactPopulation(
             self.directs[members], widths=self.sizes[:-1], dtype=self.bias.dtype
         ).to(self.bias.device)
-        with torch.no_grad():
-            for its, mine in zip(part.parameters(), self.parameters(), strict=True):
-                its.copy_(mine[members])
-        return part.train(self.training)
-
-    @torch.no_grad()
-    def replace_part(self, members: slice, part: "CompactPopulation") -> None:
-        """Take the parameters of these members from ``part``."""
-        for mine, its in zip(self.parameters(), part.parameters(), strict=True):
-            mine[members] = its
+        return self._copied_to(part, members)
 
     @torch.no_grad()
     def to_directs(self) -> list[DirectSpace]:
-        """The members as they are now, in float64."""
+        """The members with their current weights, in float64."""
         hidden = self.ends[-2]
         rows = [self.from_inputs.new_zeros(self.members, self.sizes[0], hidden)]
         rows += [F.pad(weights, (0, hidden - weights.shape[-1])) for weights in self.from_hidden]
@@ -119,7 +110,7 @@ class CompactPopulation(nn.Module, HasMembers):
         ]
 
     def _places(self, direct: DirectSpace) -> tuple[Tensor, Tensor]:
-        """Where its listeners, (H + O,), and its sources, (I + H,), stand in the padded model."""
+        """Where rows, (H + O,), and columns, (I + H,), of ``direct`` stand in the padded model."""
         parts = [
             torch.arange(rows.stop - rows.start) + start
             for rows, start in zip(layer_slices(direct)[0][:-1], self.ends, strict=False)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.spectral.chain import SpectralChain
-from torchsparcs.spectral.layer_kinds import CONVOLUTIONS, TRANSPOSED
+from torchsparcs.spectral.layer_kinds import WEIGHTED
 from torchsparcs.spectral.linear_maps import along, channel_weights, merged, trimmed
 from torchsparcs.spectral.pooled import Pooled
 
@@ -56,7 +56,7 @@ def direct_stages(chain: SpectralChain) -> list[Stage]:
     weights divided by s: exact beside zero padding, too, which nothing but a scale commutes with.
     """
     for place, one in enumerate(chain.maps):
-        if type(one) not in (*CONVOLUTIONS, *TRANSPOSED, nn.Linear, Pooled):
+        if type(one) not in (*WEIGHTED, Pooled):
             raise ValueError(
                 "Expected convolutions, Linears and Pooled, which have a weight for each pair of "
                 f"channels, to extract a chain. Got a {type(one).__name__} at {place}."
@@ -94,15 +94,15 @@ def direct_stages(chain: SpectralChain) -> list[Stage]:
 
 
 def exactly_reduced(stages: Sequence[Stage]) -> list[Stage]:
-    """The same function with no more linear channels than their rank asks for."""
-    found = list(stages)
-    for k in reversed(range(len(found) - 1)):  # what is not read need not be written, and so on
-        found[k : k + 2] = _reduced_stream(*found[k : k + 2])
-    return found
+    """Reduce the linear channels to the rank of what they carry; the function stays."""
+    reduced = list(stages)
+    for k in reversed(range(len(reduced) - 1)):  # what is not read need not be written, and so on
+        reduced[k : k + 2] = _reduced_stream(*reduced[k : k + 2])
+    return reduced
 
 
 def _reduced_stream(here: Stage, there: Stage) -> tuple[Stage, Stage]:
-    """What is written to the linear channels, and what is read from them, has a common rank."""
+    """Reduce the linear channels between two stages to the rank that is both written and read."""
     m = here.active
     written = torch.cat([here.weight[m:].flatten(1), here.bias[m:, None]], dim=1)
     if not len(written):
@@ -121,7 +121,7 @@ def _row_space(matrix: Tensor) -> Tensor:
 
 
 def changed_stream(here: Stage, there: Stage, into: Tensor, out_of: Tensor) -> tuple[Stage, Stage]:
-    """Other linear channels, v = ``into`` · u, (r, linear), read as u = ``out_of`` · v.
+    """Replace the linear channels u by v = ``into`` · u, (r, linear), read as u = ``out_of`` · v.
 
     Where no channel would be left there is one that carries nothing.
     """
@@ -141,7 +141,7 @@ def changed_stream(here: Stage, there: Stage, into: Tensor, out_of: Tensor) -> t
 
 
 def merged_stage(here: Stage, there: Stage) -> Stage | None:
-    """Two stages with nothing but linear channels between them as one; None where that is not so.
+    """Merge two stages with nothing but linear channels between them; None where there are others.
 
     κ[t₁ + s t₂] = Σ κ₂[t₂] κ₁[t₁] over the positions of both kernels, with s the first's stride.
     """
@@ -154,14 +154,14 @@ def merged_stage(here: Stage, there: Stage) -> Stage | None:
     for place in product(*map(range, there.weight.shape[2:])):
         sides = zip(place, strides, kernel, strict=True)
         window: Any = (..., *(slice(t * s, t * s + size) for t, s, size in sides))
-        own: Any = (..., *place)
-        weight[window] += torch.tensordot(there.weight[own], here.weight, dims=1)
+        at_place: Any = (..., *place)
+        weight[window] += torch.tensordot(there.weight[at_place], here.weight, dims=1)
     bias = there.bias + there.by_position.sum(dim=2) @ here.bias
     return Stage(like, weight, bias, there.active)
 
 
 def trimmed_stage(stage: Stage) -> Stage | None:
-    """Without the outermost positions of its kernel; None where there are none."""
+    """Cut the outermost positions off the kernel of ``stage``; None where there are none."""
     like = trimmed(stage.like)
     if like is None:
         return None
@@ -170,12 +170,12 @@ def trimmed_stage(stage: Stage) -> Stage | None:
 
 
 def scaled_stage(stage: Stage, factor: Tensor, bias: Tensor) -> Stage:
-    """With the weights of each channel that it gives times ``factor``, (out,), and another bias."""
+    """Multiply the weights of each output channel by ``factor``, (out,), and replace the bias."""
     return replace(stage, weight=stage.weight * along(factor, -stage.weight.dim()), bias=bias)
 
 
 def without_channels(here: Stage, there: Stage, kept: Tensor) -> tuple[Stage, Stage]:
-    """Only the channels between two stages that ``kept``, (out,) bool, names."""
+    """Remove the channels between two stages but those in ``kept``, (out,) bool."""
     return (
         replace(
             here,

@@ -13,13 +13,13 @@ import torch
 from torch import nn
 
 from torchsparcs.cutting.extraction import extract
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.backbones import BACKBONES, FineTuned
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import fast_on_a_gpu, layout_for
 from torchsparcs.experiments.work import Content, Work
 from torchsparcs.images.datasets import load_images
-from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectralizing.spectralize import spectralize
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 TASK = "multiclass"
 AT_ONCE = 500  # test images
 HEADS = {"linear": "linear head", "spectral": "spectral head"}
-COLOURS = {"hidden": prints.GREEN, "output": prints.BLUE}
+COLOURS = {"hidden": plots.GREEN, "output": plots.BLUE}
 PAPER = {"linear": (73.2, 138.8, 408.4), "spectral": (72.7, 139.5, 518.5)}  # %, seconds, MB
 
 
@@ -181,10 +181,10 @@ def claims(content: Content) -> list[Claim]:
 
 def draw(content: Content) -> "dict[str, Figure]":
     first = content["results"]["runs"]["spectral"][0]
-    figure = prints.new_figure(8, 3)
+    figure = plots.new_figure(8, 3)
     panels: Any = figure.subplots(1, 2)
     for axes, (layer, colour) in zip(panels, COLOURS.items(), strict=True):
-        prints.draw_histogram(axes, first[f"{layer}_eigenvalues"], colour=colour)
+        plots.draw_histogram(axes, first[f"{layer}_eigenvalues"], colour=colour)
         axes.set_title(f"{layer} layer, seed 0", fontsize=9)
     return {"eigenvalues": figure}
 

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.heads import HEADS, RECIPES
 from torchsparcs.experiments.recipes import hyperparameter_table
 from torchsparcs.experiments.work import Content
-from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ def draw(content: Content) -> "dict[str, Figure]":
 
 def _draw_accuracy(runs: Content) -> "Figure":
     """Test accuracy against epochs, mean and standard deviation over the seeds."""
-    figure = prints.new_figure(10, 4)
+    figure = plots.new_figure(10, 4)
     panels: Any = figure.subplots(1, len(RECIPES), sharey=True)
     for axes, (key, recipe) in zip(panels, RECIPES.items(), strict=True):
         own = runs[key]
         lines = [(head.name, own[name]["accuracy"], head.colour) for name, head in HEADS.items()]
-        lines.append(("spectral, hidden removed", own["spectral"]["removed"], prints.RED))
+        lines.append(("spectral, hidden removed", own["spectral"]["removed"], plots.RED))
         for label, values, colour in lines:
             accuracy = 100 * np.array(values)
             epochs = np.arange(1, len(accuracy) + 1)
@@ -47,12 +47,12 @@ def _draw_accuracy(runs: Content) -> "Figure":
 
 def _draw_eigenvalues(runs: Content) -> "Figure":
     """Of the first seed."""
-    figure = prints.new_figure(8, 5)
+    figure = plots.new_figure(8, 5)
     panels: Any = figure.subplots(len(RECIPES), 2)
     for line, (key, recipe) in zip(panels, RECIPES.items(), strict=True):
         for axes, layer in zip(line, ("hidden", "output"), strict=True):
             values = runs[key]["spectral"][f"{layer}_eigenvalues"]
-            prints.draw_histogram(axes, values, colour=HEADS["spectral"].colour)
+            plots.draw_histogram(axes, values, colour=HEADS["spectral"].colour)
             axes.set_title(f"{recipe.name}: {layer} layer", fontsize=9)
     return figure
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import linear_head, mlp_head, spectral_head
-from torchsparcs.report import prints
 from torchsparcs.training.config import TrainConfig
 
 TASK = "multiclass"
@@ -50,9 +50,9 @@ class Recipe(NamedTuple):
 
 
 HEADS = {
-    "linear": Head("linear head", prints.BLUE, lambda hidden, classes: linear_head(classes)),
-    "mlp": Head("plain MLP head", prints.GREY, mlp_head),
-    "spectral": Head("spectral head", prints.GREEN, spectral_head),
+    "linear": Head("linear head", plots.BLUE, lambda hidden, classes: linear_head(classes)),
+    "mlp": Head("plain MLP head", plots.GREY, mlp_head),
+    "spectral": Head("spectral head", plots.GREEN, spectral_head),
 }
 RECIPES = {
     "paper": Recipe(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import nn
 
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.measuring import (
     Step,
@@ -24,7 +25,6 @@ from torchsparcs.experiments.measuring import (
 )
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, recruited
 from torchsparcs.experiments.work import Content, Work
-from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.equations import direct_parameter_count, spectral_parameter_count
 from torchsparcs.spectral.network import SpectralNetwork
@@ -57,12 +57,12 @@ class Peer(NamedTuple):
 
 PEERS = {
     "spectral": Peer(
-        "spectral", prints.ORANGE, lambda widths: recruited(SpectralNetwork(widths, bias=False))
+        "spectral", plots.ORANGE, lambda widths: recruited(SpectralNetwork(widths, bias=False))
     ),
-    "direct": Peer("direct, every connection a weight", prints.BLUE, DirectNetwork),
+    "direct": Peer("direct, every connection a weight", plots.BLUE, DirectNetwork),
     "blocks": Peer(
         "spectral, blocks formed as in the paper",
-        prints.PURPLE,
+        plots.PURPLE,
         lambda widths: recruited(BlockNetwork(widths, bias=False)),
     ),
 }
@@ -170,7 +170,7 @@ def draw(content: Content) -> "dict[str, Figure]":
 
 def _draw_counts(content: Content) -> "Figure":
     rows = content["results"]["counts"]
-    figure = prints.new_figure(5.5, 3.8)
+    figure = plots.new_figure(5.5, 3.8)
     axes = figure.add_subplot()
     layers = [row["layers"] for row in rows]
     for name in ("spectral", "direct"):
@@ -185,7 +185,7 @@ def _draw_counts(content: Content) -> "Figure":
 def _draw_measured(content: Content) -> "Figure":
     rows = content["results"]["measured"]
     layers = [row["layers"] for row in rows]
-    figure = prints.new_figure(10, 3.8)
+    figure = plots.new_figure(10, 3.8)
     panels: Any = figure.subplots(1, 2)
     for peer_name, peer in PEERS.items():
         seconds = [1000 * row[peer_name]["seconds"] for row in rows]

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from torchsparcs.cutting.extraction import extract
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.eigenvalue_pruning import curve_of_eigenvalues, keeping_eigenvalues
 from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.recipes import hyperparameter_table, paper_config
 from torchsparcs.experiments.work import Content, Work
 from torchsparcs.experiments.writing import spread
-from torchsparcs.report import prints
 from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.population import Population
@@ -62,8 +62,8 @@ class Recipe(NamedTuple):
 
 
 RECIPES = {
-    "paper": Recipe("the paper's recipe", prints.ORANGE, paper_config, False),
-    "own": Recipe("our defaults", prints.BLUE, TrainConfig, True),
+    "paper": Recipe("the paper's recipe", plots.ORANGE, paper_config, False),
+    "own": Recipe("our defaults", plots.BLUE, TrainConfig, True),
 }
 
 
@@ -228,7 +228,7 @@ def draw(content: Content) -> "dict[str, Figure]":
 
 def _draw_eigenvalues(runs: dict[str, list[Content]]) -> "Figure":
     """Of the first seed, as in the paper: first hidden layer, second, both."""
-    figure = prints.new_figure(10, 5)
+    figure = plots.new_figure(10, 5)
     axes: Any = figure.subplots(len(RECIPES), 3)
     for line, (key, recipe) in enumerate(RECIPES.items()):
         first, second = runs[key][0]["eigenvalues"]
@@ -236,7 +236,7 @@ def _draw_eigenvalues(runs: dict[str, list[Content]]) -> "Figure":
         for axis, (name, values) in zip(
             axes[line], (*panels, ("both", first + second)), strict=True
         ):
-            prints.draw_histogram(axis, values, colour=recipe.colour)
+            plots.draw_histogram(axis, values, colour=recipe.colour)
             axis.set_title(f"{recipe.name}: {name}", fontsize=9)
         axes[line][0].set_ylabel("neurons")
     return figure
@@ -244,11 +244,11 @@ def _draw_eigenvalues(runs: dict[str, list[Content]]) -> "Figure":
 
 def _draw_pruning(runs: dict[str, list[Content]], tolerance: float) -> "Figure":
     """All seeds, the first one strong."""
-    figure = prints.new_figure(9, 3.8)
+    figure = plots.new_figure(9, 3.8)
     axes: Any = figure.subplots(1, len(RECIPES))
     for axis, (key, recipe) in zip(axes, RECIPES.items(), strict=True):
         for place, run in enumerate(runs[key]):
-            prints.draw_pruning_curve(
+            plots.draw_pruning_curve(
                 axis,
                 run["curve"]["kept"],
                 run["curve"]["increase"],

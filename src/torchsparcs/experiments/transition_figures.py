@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torchsparcs.experiments import plots
 from torchsparcs.experiments.work import Content
-from torchsparcs.report import prints
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = {5.0: prints.BLUE, 1000.0: prints.RED}  # of β
+COLOURS = {5.0: plots.BLUE, 1000.0: plots.RED}  # of β
 INSETS = (0.1, 0.5, 0.9)  # α of the architectures drawn beside the curve
 
 
@@ -40,12 +40,12 @@ def draw(content: Content) -> "dict[str, Figure]":
 
 
 def _draw_transition(results: Content, smooth: list[Content], hidden: int) -> "Figure":
-    figure = prints.new_figure(8, 5)
+    figure = plots.new_figure(8, 5)
     axes = figure.add_subplot()
     for beta, colour in COLOURS.items():
         own = of_beta(results, beta)
         x, mean, std = ([row[key] for row in own] for key in ("alpha", "gamma_mean", "gamma_std"))
-        prints.draw_band(axes, x, mean, std, label=f"β = {beta:g}", color=colour)
+        plots.draw_band(axes, x, mean, std, label=f"β = {beta:g}", color=colour)
     top = max(row["gamma_mean"] + row["gamma_std"] for row in results["datasets"])
     axes.set(xlabel="α", ylabel="‖Γ‖, mean ± standard deviation of the models")
     axes.set_ylim(-0.03 * top, 1.75 * top)
@@ -54,14 +54,14 @@ def _draw_transition(results: Content, smooth: list[Content], hidden: int) -> "F
     for place, alpha in enumerate(INSETS):
         row = min(smooth, key=lambda row: abs(row["alpha"] - alpha))
         inset = axes.inset_axes((0.03 + 0.33 * place, 0.66, 0.28, 0.28))
-        prints.draw_architecture(inset, [3, hidden, 1], row["edges"])
+        plots.draw_architecture(inset, [3, hidden, 1], row["edges"])
         inset.set_title(f"model 0, β = 5, α = {row['alpha']:g}", fontsize=9)
     return figure
 
 
 def _draw_normalised(results: Content, key: str, spread: str | None, label: str) -> "Figure":
     """Of both β, divided by the largest value of all."""
-    figure = prints.new_figure(5.5, 3.8)
+    figure = plots.new_figure(5.5, 3.8)
     axes = figure.add_subplot()
     top = max(row[key] for row in results["datasets"])
     for beta, colour in COLOURS.items():
@@ -69,20 +69,20 @@ def _draw_normalised(results: Content, key: str, spread: str | None, label: str)
         mean = [row[key] / top for row in own]
         std = [row[spread] / top if spread else 0.0 for row in own]
         alphas = [row["alpha"] for row in own]
-        prints.draw_band(axes, alphas, mean, std, label=f"β = {beta:g}", color=colour)
+        plots.draw_band(axes, alphas, mean, std, label=f"β = {beta:g}", color=colour)
     axes.set(xlabel="α", ylabel=label)
     axes.legend(frameon=False)
     return figure
 
 
 def _targets(row: Content) -> tuple[str, dict[str, Any]]:
-    return f"α = {row['alpha']:g}", {prints.BLUE: row["shown_targets"]}
+    return f"α = {row['alpha']:g}", {plots.BLUE: row["shown_targets"]}
 
 
 def _fits(row: Content) -> tuple[str, dict[str, Any]]:
     errors = np.subtract(row["shown_outputs"], row["shown_targets"])
     title = f"α = {row['alpha']:g}, |error| ≤ {np.abs(errors).max():.3f}"
-    return title, {prints.RED: row["shown_outputs"], prints.GREEN: errors}
+    return title, {plots.RED: row["shown_outputs"], plots.GREEN: errors}
 
 
 def _draw_points(
@@ -92,7 +92,7 @@ def _draw_points(
     shown: Callable[[Content], tuple[str, dict[str, Any]]],
 ) -> "Figure":
     """Points of each dataset over the square of the inputs, one panel for each α."""
-    figure, panels = prints.new_panels(len(rows), 2.1, projection="3d")
+    figure, panels = plots.new_panels(len(rows), 2.1, projection="3d")
     inputs = np.array(results["shown_inputs"])
     for axes, row in zip(panels, rows, strict=True):
         name, layers = shown(row)
@@ -106,9 +106,9 @@ def _draw_points(
 
 
 def _draw_architectures(rows: list[Content], hidden: int) -> "Figure":
-    figure, panels = prints.new_panels(len(rows), 1.9)
+    figure, panels = plots.new_panels(len(rows), 1.9)
     for axes, row in zip(panels, rows, strict=True):
-        prints.draw_architecture(axes, [3, hidden, 1], row["edges"])
+        plots.draw_architecture(axes, [3, hidden, 1], row["edges"])
         axes.set_title(f"α = {row['alpha']:g}", fontsize=9)
         axes.set_rasterization_zorder(10)
     figure.suptitle(

@@ -1,4 +1,4 @@
-"""What a search found, to look at: one page, figures for notebooks and for print, TensorBoard.
+"""What a search found, to look at: one page, figures for notebooks, TensorBoard.
 
 >>> from torchsparcs.report import front_figure, write_page
 """
@@ -6,12 +6,11 @@
 from importlib import import_module
 from typing import Any
 
-# Where each name lives; Plotly, Matplotlib and TensorBoard load when a figure is asked for.
+# Where each name lives; Plotly and TensorBoard load when a figure is asked for.
 HOMES = {
     "facts": ("facts_of",),
-    "page": ("page_of", "write_page"),
+    "page": ("chain_page", "page_of", "write_chain_page", "write_page"),
     "document": ("document_of", "write_document"),
-    "chains": ("chain_page", "write_chain_page"),
     "figures": (
         "architecture_figure",
         "confusion_figure",

@@ -2,26 +2,37 @@
 
 from typing import Any
 
-from torchsparcs.report.words import counted, duration_words, judged_by, shortened
+from torchsparcs.report.wording import counted, duration_words, judged_by, shape_words, shortened
+from torchsparcs.searching.result import SearchResult
 from torchsparcs.tables.inputs import Column
+from torchsparcs.tables.target import Target
 
 MOST_COLUMNS = 200  # of the table, one by one
+MOST_CLASSES, MOST_OUTPUTS = 20, 10  # by name
 
 
-def about(result: Any) -> list[dict[str, Any]]:
-    """Titled lists of names and facts."""
-    settings = result.settings
+def about(result: SearchResult) -> list[dict[str, Any]]:
+    """Titled lists of names and facts; what has no meaning for this search is left out."""
+    sections: dict[str, dict[str, str | None]] = {
+        "Data": _data(result),
+        "Search": _search(result),
+        "Configuration": {
+            name.replace("_", " "): _text(value)
+            for name, value in result.settings.get("config", {}).items()
+        },
+        "Made with": _made_with(result.settings),
+    }
     return [
-        {"title": "Data", "facts": _data(result)},
-        {"title": "Search", "facts": _search(settings)},
-        {"title": "Configuration", "facts": _listed(settings.get("config", {}))},
-        {"title": "Made with", "facts": _made_with(settings)},
+        {"title": title, "facts": [[name, text] for name, text in facts.items() if text]}
+        for title, facts in sections.items()
     ]
 
 
-def columns_of(result: Any) -> dict[str, Any]:
-    """Of each column its name, what is in it, and where its encoded columns start and end."""
-    inputs, place, rows = result.preprocessing.inputs, 0, []
+def columns_of(result: SearchResult) -> dict[str, Any] | None:
+    """Name and content of each column, and where its encoded columns start and end."""
+    if result.preprocessing is None:
+        return None
+    inputs, place, rows = result.inputs, 0, []
     for column in inputs.columns[:MOST_COLUMNS]:
         width = len(column.encoded_names)
         mean, scale = inputs.mean[place : place + 1], inputs.scale[place : place + 1]
@@ -38,71 +49,78 @@ def _content(column: Column, mean: tuple[float, ...], scale: tuple[float, ...]) 
     return f"text, {len(column.categories):,} categories"
 
 
-def _data(result: Any) -> list[list[str]]:
-    settings, target = result.settings, result.preprocessing.target
-    columns = result.preprocessing.inputs.columns
+def _data(result: SearchResult) -> dict[str, str | None]:
+    settings, is_table = result.settings, result.preprocessing is not None
+    used, seen = settings["rows"], settings.get("rows_seen", settings["rows"])
+    return {
+        "name": shortened(settings.get("data", "not recorded" if is_table else "")),
+        "rows": f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}",
+        "row": None if is_table else shape_words(result),
+        "columns": _kinds(result.inputs.columns) if is_table else None,
+        "dropped": ", ".join(map(shortened, settings.get("dropped", []))),
+        "judged on": judged_by(settings),
+        **_aim(result, result.target),
+    }
+
+
+def _kinds(columns: tuple[Column, ...]) -> str:
     numbers = sum(column.categories is None for column in columns)
     constant = sum(column.categories == () for column in columns)
-    texts = len(columns) - numbers - constant
-    kinds = [f"{numbers:,} of numbers"] * bool(numbers) + [f"{texts:,} of text"] * bool(texts)
-    kinds += [f"{constant:,} constant, left out"] * bool(constant)
-    dropped = settings.get("dropped", [])
-    facts = [
-        ["name", shortened(settings.get("data", "not recorded"))],
-        ["rows", _rows(settings)],
-        ["columns", f"{len(columns):,}: {', '.join(kinds)}"],
-        *([["dropped", ", ".join(map(shortened, dropped))]] if dropped else []),
-        ["judged on", judged_by(settings)],
-    ]
-    if target.classes is not None:
-        facts.append(["target", f"{shortened(target.names[0])}, {len(target.classes)} classes"])
-        counts = result.best().answers
-        shown = [shortened(label) for label in target.classes[:20]]
-        if counts is not None:
-            rows = counts.sum(dim=1).tolist()
-            shown = [f"{label} ({n:,})" for label, n in zip(shown, rows, strict=False)]
-        shown += [f"{len(target.classes) - 20} more"] * (len(target.classes) > 20)
-        return [*facts, ["classes", ", ".join(shown)]]
-    moments = zip(target.names[:10], target.mean, target.scale, strict=False)
-    texts_of_targets = [f"{shortened(name)}, {m:.4g} ± {s:.4g}" for name, m, s in moments]
-    more = [f"{len(target.names) - 10} more"] * (len(target.names) > 10)
-    return [*facts, ["target", "; ".join([*texts_of_targets, *more])]]
+    counts = numbers, len(columns) - numbers - constant, constant
+    kinds = zip(counts, ("of numbers", "of text", "constant, left out"), strict=True)
+    words = [f"{count:,} {kind}" for count, kind in kinds if count]
+    return f"{len(columns):,}: {', '.join(words)}"
 
 
-def _search(settings: dict[str, Any]) -> list[list[str]]:
-    budget, path = settings.get("max_parameters"), settings.get("penalty_weights", [])
-    steps = settings.get("refit_steps")
-    return [
-        *([["refitted", f"from an earlier search, {counted(steps, 'step')}"]] if steps else []),
-        ["widths allowed", " → ".join(map(str, settings["widths"]))],
-        ["activation", str(settings.get("activation"))],
-        ["trained", str(settings.get("way", "not recorded"))],
-        ["penalty weights", ", ".join(["kept linear", *(f"{weight:.3g}" for weight in path[1:])])],
-        ["fits", f"{settings['fits']} for each penalty weight, each to its part of the rows"],
-        ["budget", "none" if budget is None else counted(budget, "parameter")],
-        ["seed", str(settings["seed"])],
-    ]
+def _aim(result: SearchResult, target: Target) -> dict[str, str]:
+    """The target, its classes with how often each came up, or its outputs with their moments."""
+    if target.classes is None:
+        moments = zip(target.names[:MOST_OUTPUTS], target.mean, target.scale, strict=False)
+        outputs = [f"{shortened(name)}, {m:.4g} ± {s:.4g}" for name, m, s in moments]
+        if result.preprocessing is None:
+            outputs = [shortened(name) for name in target.names[:MOST_OUTPUTS]]
+        return {"target": "; ".join([*outputs, *_rest(len(target.names) - MOST_OUTPUTS)])}
+    counts, shown = result.best().answers, [shortened(c) for c in target.classes[:MOST_CLASSES]]
+    if counts is not None:
+        rows = counts.sum(dim=1).tolist()
+        shown = [f"{label} ({n:,})" for label, n in zip(shown, rows, strict=False)]
+    return {
+        "target": f"{shortened(target.names[0])}, {len(target.classes)} classes",
+        "classes": ", ".join([*shown, *_rest(len(target.classes) - MOST_CLASSES)]),
+    }
 
 
-def _listed(values: dict[str, Any]) -> list[list[str]]:
-    def text(value: Any) -> str:
-        return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
-    return [[name.replace("_", " "), text(value)] for name, value in values.items()]
+def _rest(count: int) -> list[str]:
+    return [f"{count} more"] if count > 0 else []
 
 
-def _made_with(settings: dict[str, Any]) -> list[list[str]]:
-    own = {"torchsparcs": settings.get("version", "not recorded")}  # of an older folder
-    versions = {**own, **settings.get("versions", {})}
+def _search(result: SearchResult) -> dict[str, str | None]:
+    settings, is_table = result.settings, result.preprocessing is not None
+    budget, steps, fits = (settings.get(n) for n in ("max_parameters", "refit_steps", "fits"))
+    penalties = (f"{weight:.3g}" for weight in settings.get("penalty_weights", []))
+    shares = f"{fits}{' for each penalty weight' * is_table}, each to its part of the rows"
+    return {
+        "refitted": f"from an earlier search, {counted(steps, 'step')}" if steps else None,
+        "widths allowed": " → ".join(map(str, settings["widths"])),
+        "activation": result.best().network.activation_name,
+        "trained": settings.get("way", "not recorded") if is_table else None,
+        "penalty weights": ", ".join(["kept linear", *penalties]) if is_table else None,
+        "fits": None if fits == 1 else shares,
+        "budget": "none" if budget is None else counted(budget, "parameter"),
+        "seed": str(settings["seed"]),
+    }
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _made_with(settings: dict[str, Any]) -> dict[str, str | None]:
+    version = {"torchsparcs": settings.get("version", "not recorded")}  # of an older folder
     seconds = settings.get("seconds")
-    return [
-        *([name, str(version)] for name, version in versions.items()),
-        ["hardware", str(settings.get("hardware", "not recorded"))],
-        ["device", str(settings.get("device", "not recorded"))],
-        ["wall time", "not recorded" if seconds is None else duration_words(seconds)],
-    ]
-
-
-def _rows(settings: dict[str, Any]) -> str:
-    used, seen = settings["rows"], settings.get("rows_seen", settings["rows"])
-    return f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}"
+    return {
+        **{name: str(known) for name, known in (version | settings.get("versions", {})).items()},
+        "hardware": str(settings.get("hardware", "not recorded")),
+        "device": str(settings.get("device", "not recorded")),
+        "wall time": "not recorded" if seconds is None else duration_words(seconds),
+    }

@@ -9,7 +9,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from torchsparcs.report.shell import asset, check_place, filled, policy, write
+from torchsparcs.report.html import check_place, filled, write
 
 KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ± [\d.,]+)?")
@@ -40,14 +40,8 @@ def document_of(markdown: str, folder: str | Path) -> str:
     for token in tokens:
         if token.attrs.pop("style", None) == "text-align:right":  # a policy forbids styles here
             token.attrSet("class", "number")
-    style = asset("style.css")
-    parts = {
-        "title": html.escape(next(headings, "A report")),
-        "policy": policy(style),
-        "style": style,
-        "body": reader.renderer.render(tokens, reader.options, {}),
-    }
-    return filled(asset("document.html"), parts)
+    body = reader.renderer.render(tokens, reader.options, {})
+    return filled("document.html", {"title": next(headings, "A report")}, body=body)
 
 
 def markdown_table(head: list[str], rows: list[list[Any]]) -> str:

@@ -1,64 +1,67 @@
 """Everything that a report shows, as one structure of plain values."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from torchsparcs.compact.chain import CompactChain
+from torchsparcs.report import wording
 from torchsparcs.report.about import about, columns_of
-from torchsparcs.report.answers import answers_of
-from torchsparcs.report.growth import growth
-from torchsparcs.report.picture import GROUPS, MOST_NEURONS, picture, rounded
-from torchsparcs.report.words import (
-    counted,
-    data_words,
-    headline,
-    held_words,
-    judged_by,
-    score_words,
-    shortened,
-    tolerance_words,
-    verdict,
-)
+from torchsparcs.report.architecture import GROUPS, MOST_NEURONS, architecture, rounded
+from torchsparcs.report.predictions import answers_of
+from torchsparcs.report.training_curves import curves_of
 from torchsparcs.searching.front import is_same
-from torchsparcs.spectral.network import Size, SpectralNetwork
+from torchsparcs.searching.result import Attempt, Candidate, SearchResult
+from torchsparcs.spectral.chain import SpectralChain
+from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.tables.target import Target
 
-RULES = ("smallest", "best")
-NAMES = {"smallest": "smallest", "best": "best score", "linear": "linear model"}
+RULES = {"smallest": "smallest", "best": "best score", "linear": "linear model"}
 MOST_NAMES = 3000  # of inputs
 
 
-def facts_of(result: Any, folder: str | Path | None = None) -> dict[str, Any]:
+class Offered(NamedTuple):
+    """The size of the spectral network that a search was allowed; of a chain macs are not known."""
+
+    widths: tuple[int, ...]
+    parameters: int
+    macs: int | None
+
+
+def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str, Any]:
     """What the page and the figures about a ``SearchResult`` are made of; JSON can hold it.
 
     Args:
         folder: where the result is saved, for the lines that load it.
     """
-    settings, target = result.settings, result.preprocessing.target
-    is_classes = target.classes is not None
+    settings, target, offered = result.settings, result.target, offered_size(result)
+    is_table = result.preprocessing is not None
     rule = settings.get("pick", "smallest")
-    picked, maximal = result.pick(rule), _maximal(result)
-    shown = shown_of(result)
-    tolerance = result.best().score - result.tolerance
+    picked, shown = result.pick(rule), shown_of(result)
     return {
-        "name": shortened(settings.get("data", "A search")),
-        "data": data_words(settings, len(result.preprocessing.inputs.columns), target),
-        "measure": "accuracy" if is_classes else "R²",
-        "is_classes": is_classes,
-        "headline": headline(result, picked, is_classes),
+        "name": wording.shortened(settings.get("data", "A search")),
+        "data": wording.data_words(result),
+        "is_table": is_table,
+        "unit": unit_of(result),
+        "measure": "accuracy" if wording.is_classification(result) else "R²",
+        "is_classes": wording.is_classification(result),
+        "headline": wording.headline(result, picked),
         "architecture": picked.architecture,
-        "verdict": verdict(result, picked, maximal, is_classes),
-        "judged_by": judged_by(settings),
-        "held": held_words(result),
+        "verdict": wording.verdict(result, picked, offered.widths, offered.parameters),
+        "judged_by": wording.judged_by(settings),
+        "is_judged_itself": settings["fits"] == 1,
+        "held": wording.held_words(result),
         "is_refitted": bool(settings.get("refitted")),
         "picked": next(i for i, found in enumerate(shown) if is_same(found, picked)),
         "budget": settings.get("max_parameters"),
-        "tolerance": tolerance,
-        "tolerance_words": tolerance_words(result, is_classes),
-        "comparison": _comparison(result, rule, maximal, is_classes),
-        "candidates": [_candidate(result, found, is_classes) for found in shown],
+        "tolerance": result.best().score - result.tolerance,
+        "tolerance_words": wording.tolerance_words(result),
+        "comparison": _comparison(result, rule, offered),
+        "candidates": [_candidate(result, found) for found in shown],
         "members": _members(result, shown),
         "attempts": [
-            [found.member, found.cut, found.parameters, rounded(found.score)]
+            [_member(found), found.cut, found.parameters, rounded(found.score)]
             for found in result.attempts
             if math.isfinite(found.score)
         ],
@@ -66,7 +69,7 @@ def facts_of(result: Any, folder: str | Path | None = None) -> dict[str, Any]:
         "widths": list(settings["widths"]),
         "most_neurons": MOST_NEURONS,
         "groups": GROUPS,
-        "inputs": _names(result.preprocessing.inputs.encoded_names),
+        "inputs": _names(result.inputs.encoded_names if is_table else ()),
         "outputs": _names(output_names(target)),
         "columns": columns_of(result),
         "about": about(result),
@@ -74,20 +77,50 @@ def facts_of(result: Any, folder: str | Path | None = None) -> dict[str, Any]:
     }
 
 
-def shown_of(result: Any) -> list[Any]:
-    """The front and the linear model, on it or not, by size."""
-    is_there = any(is_same(found, result.linear) for found in result.front)
-    shown = result.front if is_there else (*result.front, result.linear)
+def shown_of(result: SearchResult) -> list[Candidate]:
+    """The front and the linear model, where there is one, on it or not, by size."""
+    linear, shown = result.linear, [*result.front]
+    if linear is not None and not any(is_same(found, linear) for found in shown):
+        shown.append(linear)
     return sorted(shown, key=lambda found: found.parameters)
 
 
-def rules_of(result: Any, found: Any) -> list[str]:
-    """Those that pick it, "linear" the last."""
-    return [rule for rule in (*RULES, "linear") if is_same(result.pick(rule), found)]
+def unit_of(result: SearchResult) -> str:
+    """What the layers are made of."""
+    return "channel" if isinstance(result.best().network, CompactChain) else "neuron"
 
 
-def _candidate(result: Any, found: Any, is_classes: bool) -> dict[str, Any]:
+def rules_of(result: SearchResult, found: Candidate) -> list[str]:
+    """The rules that pick ``found``, "linear" the last."""
+    return [rule for rule in _rules(result) if is_same(result.pick(rule), found)]
+
+
+def output_names(target: Target) -> tuple[Any, ...]:
+    """What each output of a network stands for."""
+    if target.classes is None:
+        return target.names
+    return target.classes[1:] if target.task == "binary" else target.classes
+
+
+def offered_size(result: SearchResult) -> Offered:
+    trained = result.trained
+    if isinstance(trained, SpectralChain):
+        return Offered(trained.channels, sum(p.numel() for p in trained.parameters()), None)
+    return Offered(*(trained or SpectralNetwork(result.settings["widths"], device="meta")).size)
+
+
+def _rules(result: SearchResult) -> list[str]:
+    return [rule for rule in RULES if rule != "linear" or result.linear is not None]
+
+
+def _member(found: Candidate | Attempt) -> int:
+    """The place in the history; where that is of one network, the first."""
+    return found.member or 0
+
+
+def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
     place = next((i for i, other in enumerate(result.front) if other is found), None)
+    is_classes, linear = wording.is_classification(result), result.linear
     return {
         "pick": "linear" if place is None else place,
         "rules": rules_of(result, found),
@@ -97,79 +130,57 @@ def _candidate(result: Any, found: Any, is_classes: bool) -> dict[str, Any]:
         "neurons": sum(found.widths[1:-1]),
         "score": found.score,
         "error": found.standard_error,
-        "score_words": score_words(found.score, is_classes),
-        "score_with_error": score_words(found.score, is_classes, found.standard_error),
+        "score_words": wording.score_words(found.score, is_classes),
+        "score_with_error": wording.score_words(found.score, is_classes, found.standard_error),
         "penalty_weight": rounded(found.penalty_weight),
-        "kept_linear": found.member == result.settings["fits"] - 1,  # the first group of fits
-        "member": found.member,
-        "picture": picture(found.network),
-        "answers": answers_of(found, result.preprocessing.target),
+        "kept_linear": linear is not None and found.penalty_weight == linear.penalty_weight,
+        "member": _member(found),
+        "picture": architecture(found.network),
+        "answers": answers_of(found, result.target),
     }
 
 
-def _members(result: Any, shown: list[Any]) -> dict[str, Any]:
-    """How those members grew that a candidate was cut from; by their number."""
-    trained = len(result.history.train_loss[0]) if result.history.epochs else 0
-    used = sorted({found.member for found in shown if found.member < trained})
-    return {str(member): growth(result.history, member) for member in used}
+def _members(result: SearchResult, shown: list[Candidate]) -> dict[str, Any]:
+    """Training curves of the members that a candidate was cut from, by their number."""
+    by_member = {_member(found): found for found in shown}
+    curves = {str(m): curves_of(result, by_member[m]) for m in sorted(by_member)}
+    return {member: known for member, known in curves.items() if known is not None}
 
 
-def _maximal(result: Any) -> Size:
-    """The spectral network that the search was allowed, with every skip connection."""
-    return SpectralNetwork(result.settings["widths"], device="meta").size
-
-
-def _comparison(result: Any, rule: str, maximal: Size, is_classes: bool) -> list[dict[str, Any]]:
+def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[str, Any]]:
     """The rows of the table at the top."""
-    order = dict.fromkeys([rule, *NAMES])
-    rows: list[dict[str, Any]] = []
-    candidates: list[Any] = []
-    for pick in order:
-        found, name = result.pick(pick), NAMES.get(pick, f"number {pick}")
-        already = next((i for i, other in enumerate(candidates) if is_same(found, other)), None)
-        if already is not None:
-            rows[already]["name"] += f", {name}"
-            continue
-        candidates.append(found)
-        rows.append(
-            {
-                "name": name,
-                "architecture": found.architecture,
-                "parameters": found.parameters,
-                "macs": found.macs,
-                "score": score_words(found.score, is_classes, found.standard_error),
-            }
-        )
-    return [*rows, _largest(result, maximal, is_classes)]
-
-
-def _largest(result: Any, maximal: Size, is_classes: bool) -> dict[str, Any]:
-    """The largest network as it was trained, or where that is not known what was allowed."""
+    names: dict[int, list[str]] = {}
+    candidates: list[Candidate] = []
+    for pick in dict.fromkeys([rule, *_rules(result)]):
+        found = result.pick(pick)
+        place = next((i for i, c in enumerate(candidates) if is_same(found, c)), len(candidates))
+        candidates += [found] * (place == len(candidates))
+        names.setdefault(place, []).append(RULES.get(pick, f"number {pick}"))
+    rows = [
+        _row(result, ", ".join(names[place]), found.architecture, found)
+        for place, found in enumerate(candidates)
+    ]
     trained = [found for found in result.attempts if found.cut == 0 and found.neurons > 0]
-    top = max(trained, key=lambda found: found.parameters, default=None)
-    if top is None:
-        return {
-            "name": "network allowed",
-            "architecture": " → ".join(map(str, maximal.widths)),
-            "parameters": maximal.parameters,
-            "macs": maximal.macs,
-            "score": "",
-        }
+    if not trained:
+        size = {"parameters": offered.parameters, "macs": offered.macs, "score": ""}
+        words = " → ".join(map(str, offered.widths))
+        return [*rows, {"name": "network allowed", "architecture": words, **size}]
+    top = max(trained, key=lambda found: found.parameters)
+    hidden = wording.counted(top.neurons, f"hidden {unit_of(result)}")
+    return [*rows, _row(result, "largest as trained", hidden, top)]
+
+
+def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt) -> dict[str, Any]:
     return {
-        "name": "largest as trained",
-        "architecture": counted(top.neurons, "hidden neuron"),
-        "parameters": top.parameters,
-        "macs": top.macs,
-        "score": score_words(top.score, is_classes, top.standard_error),
+        "name": name,
+        "architecture": words,
+        "parameters": found.parameters,
+        "macs": found.macs,
+        "score": wording.score_words(
+            found.score, wording.is_classification(result), found.standard_error
+        ),
     }
 
 
-def _names(names: tuple[Any, ...]) -> list[str]:
-    return [shortened(name) for name in names[:MOST_NAMES]]
-
-
-def output_names(target: Any) -> tuple[Any, ...]:
-    """What each output of a network stands for."""
-    if target.classes is None:
-        return target.names
-    return target.classes[1:] if target.task == "binary" else target.classes
+def _names(names: Sequence[Any]) -> list[str]:
+    return [wording.shortened(name) for name in names[:MOST_NAMES]]

@@ -1,21 +1,21 @@
-"""The facts of a search as one HTML file that asks nothing of the network."""
+"""The page about a search: one HTML file that asks nothing of the network."""
 
-import html
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 from torchsparcs.report.facts import facts_of
-from torchsparcs.report.shell import asset, check_place, filled, policy, write
+from torchsparcs.report.html import asset, check_place, filled, write
+from torchsparcs.searching.result import SearchResult
 
-SCRIPTS = ("drawing.js", "front.js", "architecture.js", "charts.js", "answers.js", "page.js")
+SCRIPTS = ("drawing.js", "front.js", "architecture.js", "charts.js", "predictions.js", "page.js")
 # Inside a script element nothing of the data may look like markup.
 ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def write_page(
-    result: Any, path: str | Path, *, folder: str | Path | None = None, force: bool = False
+    result: SearchResult, path: str | Path, *, folder: str | Path | None = None, force: bool = False
 ) -> Path:
     """Write the page about ``result`` to ``path``; a file that is there only if forced.
 
@@ -28,27 +28,21 @@ def write_page(
     return write(file, page_of(result, folder))
 
 
-def page_of(result: Any, folder: str | Path | None = None) -> str:
+def page_of(result: SearchResult, folder: str | Path | None = None) -> str:
     """The page about a ``SearchResult`` as text; ``folder`` is where the result is saved."""
     facts = facts_of(result, folder)
+    texts = {name: facts[name] for name in ("name", "data", "architecture", "verdict", "held")}
+    texts["title"] = f"{facts['name']}: what was found"
+    texts["headline"] = facts["headline"].replace("held-out", "held\u2011out")  # in one line
     code = "\n".join(map(asset, SCRIPTS))
     script = f'"use strict";\n(() => {{\n{code}\n}})();\n'
-    style = asset("style.css")
-    sentence = facts["headline"].replace("held-out", "held\u2011out")  # not at the end of a line
-    parts = {
-        "title": html.escape(f"{facts['name']}: what was found"),
-        "name": html.escape(facts["name"]),
-        "data_words": html.escape(facts["data"]),
-        "headline": html.escape(sentence),
-        "architecture": html.escape(facts["architecture"]),
-        "verdict": html.escape(facts["verdict"]),
-        "policy": policy(style, script),
-        "style": style,
-        "held": html.escape(facts["held"]),
-        "facts": _as_json(facts),
-        "script": script,
-    }
-    return filled(asset("template.html"), parts)
+    return filled("template.html", texts, script, facts=_as_json(facts))
+
+
+chain_page = page_of
+"""The same as ``page_of``: its name where a network is searched."""
+write_chain_page = write_page
+"""The same as ``write_page``: its name where a network is searched."""
 
 
 def _as_json(facts: dict[str, Any]) -> str:

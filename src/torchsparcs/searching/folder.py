@@ -8,6 +8,7 @@ report.html            the page about all that, where one was asked for
 """
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -16,7 +17,7 @@ import re
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import torch
 from safetensors import SafetensorError
@@ -28,18 +29,205 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.saving import load, save
 from torchsparcs.files.checkpoints import write_atomically
 from torchsparcs.files.limits import check_memory, read_json
+from torchsparcs.files.records import read_as
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.training.history import History
 
 FORMAT = 1
-# What comes of a folder that says anything at all; to nest too deep is a RuntimeError.
-MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-NEEDED = ("widths", "rows", "judged_rows", "fits", "seed")  # of the settings
 NUMBERS = ("score", "standard_error", "loss", "penalty_weight", "member")
-REAL = NUMBERS[:-1]
-OPTIONAL = ("penalty_weight", "member", "macs")
 NETWORK = re.compile(r"networks/[\w-]+\.safetensors", re.ASCII)  # the only path that is followed
 NUMBERS_IN_LINES = re.compile(r"\[\n([-+.\w,\s]*)\]")  # a line break is never inside a text
+
+
+# --- what the files hold ------------------------------------------------------------------------
+
+Count = Annotated[int, lambda count: abs(count) < 2**63]
+Counts = Annotated[list[int], lambda counts: all(abs(count) < 2**63 for count in counts)]
+Answers = list[Counts] | list[list[tuple[float, float]]]  # (classes, classes) or (rows, outputs, 2)
+
+
+def _is_inside(path: str) -> bool:
+    if not NETWORK.fullmatch(path):
+        raise ValueError(f"{path!r} is no path like networks/00.safetensors")
+    return True
+
+
+def _is_front(rows: list) -> bool:
+    if len({row["network"] for row in rows}) < max(1, len(rows)):
+        raise ValueError("its front is empty, or some of its networks are the same")
+    if not all(math.isfinite(row["score"]) for row in rows):
+        raise ValueError("a network of its front has no score")
+    return True
+
+
+class Settings(TypedDict):
+    widths: Counts
+    rows: Count
+    judged_rows: Count
+    fits: Count
+    seed: Count
+
+
+class SettingsFile(TypedDict):
+    format: Annotated[int, lambda version: version <= FORMAT]
+    settings: Settings
+    preprocessing: Preprocessing | None
+
+
+class CandidateRow(TypedDict):
+    network: Annotated[str, _is_inside]
+    score: float
+    standard_error: float
+    loss: float
+    penalty_weight: float | None
+    member: Count | None
+    row_shape: NotRequired[Counts]
+
+
+class AttemptRow(TypedDict):
+    member: Count | None
+    cut: Count
+    neurons: Count
+    parameters: Count
+    score: float
+    standard_error: float
+    loss: float
+    macs: NotRequired[Count | None]  # older folders have none
+
+
+class FrontFile(TypedDict):
+    front: Annotated[list[CandidateRow], _is_front]
+    linear: CandidateRow | None
+    answers: NotRequired[list[Answers | None]]
+    attempts: NotRequired[list[AttemptRow]]
+
+
+class HistoryFile(TypedDict):
+    train_loss: list[float] | list[list[float]]
+    validation_loss: list[float] | list[list[float]]
+    validation_score: list[float] | list[list[float]]
+    recruited: list[Counts] | list[list[Counts]]
+    seconds: list[Annotated[float, math.isfinite]]
+    stopped_early: bool
+    best_epoch: Count | None
+    snapshot_epochs: Counts
+
+
+# --- reading them -------------------------------------------------------------------------------
+
+
+def read_run(
+    path: str | Path, candidate: Callable[..., Any], attempt: Callable[..., Any]
+) -> dict[str, Any]:
+    """The parts of a ``SearchResult``; ``candidate`` and ``attempt`` are made of theirs."""
+    folder = Path(path)
+    if not (folder / "settings.json").is_file():
+        known = ""
+        if (folder / "parts" / "job.json").is_file():
+            known = " It is not finished: sparcs search --resume goes on with it."
+        raise FileNotFoundError(
+            f"Expected the folder of a search. {folder} has no settings.json.{known}"
+        )
+    try:
+        content = read_json(folder / "settings.json")
+        version = content.get("format") if isinstance(content, dict) else None
+        if type(version) is int and version > FORMAT:
+            raise ValueError(f"it has format {version}, a newer torchsparcs wrote it")
+        file: SettingsFile = read_as(SettingsFile, content, "settings.json")
+        front: FrontFile = read_as(FrontFile, read_json(folder / "front.json"), "front.json")
+        preprocessing, is_table = file["preprocessing"], file["preprocessing"] is not None
+        rows = [*front["front"], *([front["linear"]] if front["linear"] is not None else [])]
+        if is_table is (front["linear"] is None):
+            raise ValueError("it has either a linear model or preprocessing, not both")
+        answers = front.get("answers", [None] * len(rows))  # older ones have none
+        if len(answers) != len(rows):
+            raise ValueError(f"it has {len(rows)} networks and answers of {len(answers)}")
+        parts = [_candidate(folder, *each) for each in zip(rows, answers, strict=True)]
+        if preprocessing is not None:
+            _check_networks([part["network"] for part in parts], preprocessing)
+        candidates = [candidate(**part) for part in parts]
+        older = {name: content[name] for name in ("hardware", "versions") if name in content}
+        return {
+            "front": tuple(candidates[: len(front["front"])]),
+            "linear": candidates[-1] if is_table else None,
+            "trained": None if is_table else load(folder / "networks" / "trained.safetensors"),
+            "attempts": tuple(
+                attempt(**{name: row.get(name) for name in AttemptRow.__annotations__})
+                for row in front.get("attempts", [])
+            ),
+            "preprocessing": preprocessing,
+            "history": _read_history(folder),
+            "settings": {**older, **file["settings"]},
+        }
+    except (OSError, MemoryError, SafetensorError, ValueError) as error:
+        raise ValueError(
+            f"Expected the folder of a search. {folder} is damaged: {error}"
+        ) from error
+
+
+def _candidate(folder: Path, row: CandidateRow, answers: Answers | None) -> dict[str, Any]:
+    network = load(folder / row["network"])
+    if not isinstance(network, (CompactNetwork, CompactChain)):
+        raise ValueError(f"{row['network']} holds no compact network")
+    shape = row.get("row_shape")
+    if isinstance(network, CompactChain) and shape is None:
+        raise ValueError(f"the shape of the rows of {row['network']} is not known")
+    numbers: dict[str, Any] = {name: row[name] for name in NUMBERS}  # type: ignore[literal-required]
+    return {
+        "network": network,
+        **numbers,
+        "answers": None if answers is None else _answers(answers),
+        "row_shape": None if shape is None else tuple(shape),
+    }
+
+
+def _answers(answers: Answers) -> torch.Tensor:
+    """Counts (classes, classes), which are whole, or pairs (rows, outputs, 2)."""
+    is_pairs = any(isinstance(row[0], tuple) for row in answers if row)
+    values = torch.tensor(answers, dtype=torch.float64 if is_pairs else torch.int64)
+    if values.dim() != (3 if is_pairs else 2):
+        raise ValueError(f"answers have the shape {tuple(values.shape)}")
+    return values
+
+
+def _check_networks(networks: list[Any], preprocessing: Preprocessing) -> None:
+    """A ValueError unless all take what the preprocessing gives, and give what it takes back."""
+    inputs, outputs = len(preprocessing.inputs.encoded_names), preprocessing.target.outputs
+    for network in networks:
+        if not isinstance(network, CompactNetwork):
+            raise ValueError("a network of its front is no dense one")
+        kind, widths = next(network.parameters()).dtype, network.widths
+        if (widths[0], widths[-1], kind) != (inputs, outputs, torch.float32):
+            raise ValueError(
+                f"a network has {widths[0]} inputs and {widths[-1]} outputs of {kind}; "
+                f"the table has {inputs} and {outputs}"
+            )
+
+
+def _read_history(folder: Path) -> History:
+    path = folder / "history.safetensors"
+    if not path.exists() and not (folder / "history.json").exists():
+        return History()  # half of one is damage, none is not
+    values: Any = read_as(HistoryFile, read_json(folder / "history.json"), "history.json")
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path.name}")
+    check_memory(path, path.stat().st_size, copies=3)
+    snapshots: list[tuple[int, dict[str, torch.Tensor]]] = [
+        (epoch, {}) for epoch in values.pop("snapshot_epochs")
+    ]
+    for key, tensor in tensors_from_bytes(path.read_bytes()).items():
+        index, _, name = key.partition("/")
+        is_known = index.isdecimal() and index.isascii() and int(index) < len(snapshots)
+        if not is_known or not tensor.is_floating_point():
+            raise ValueError(f"{key!r} in {path} are no eigenvalues of a snapshot")
+        snapshots[int(index)][1][name] = tensor
+    known = {field.name for field in dataclasses.fields(History)}
+    return History(
+        **{name: value for name, value in values.items() if name in known}, snapshots=snapshots
+    )
+
+
+# --- writing them -------------------------------------------------------------------------------
 
 
 def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
@@ -73,78 +261,6 @@ def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
         "preprocessing": result.preprocessing and result.preprocessing.to_json(),
     }
     write_json(folder / "settings.json", settings)
-
-
-def read_run(
-    path: str | Path, candidate: Callable[..., Any], attempt: Callable[..., Any]
-) -> dict[str, Any]:
-    """The parts of a ``SearchResult``; ``candidate`` and ``attempt`` are made of theirs."""
-    folder = Path(path)
-    if not (folder / "settings.json").is_file():
-        known = ""
-        if (folder / "parts" / "job.json").is_file():
-            known = " It is not finished: sparcs search --resume goes on with it."
-        raise FileNotFoundError(
-            f"Expected the folder of a search. {folder} has no settings.json.{known}"
-        )
-    try:
-        settings = read_json(folder / "settings.json")
-        if type(settings["format"]) is not int:
-            raise ValueError(f"it has format {settings['format']!r}")
-        if settings["format"] > FORMAT:
-            raise ValueError(f"it has format {settings['format']}, a newer torchsparcs wrote it")
-        _check_settings(settings["settings"])
-        older = {name: settings[name] for name in ("hardware", "versions") if name in settings}
-        is_table = settings["preprocessing"] is not None
-        preprocessing = Preprocessing.from_json(settings["preprocessing"]) if is_table else None
-        found = read_json(folder / "front.json")
-        rows = [*found["front"], *([found["linear"]] if is_table else [])]
-        if not found["front"] or len({row["network"] for row in rows}) < len(rows):
-            raise ValueError("its front is empty, or some of its networks are the same")
-        answers = found.get("answers", [None] * len(rows))  # older ones have none
-        parts = [_candidate(folder, *each) for each in zip(rows, answers, strict=True)]
-        if preprocessing is not None:
-            _check_networks([part["network"] for part in parts], preprocessing)
-        if not all(math.isfinite(part["score"]) for part in parts[: len(found["front"])]):
-            raise ValueError("a network of its front has no score")
-        candidates = [candidate(**each) for each in parts]
-        trained = None if is_table else load(folder / "networks" / "trained.safetensors")
-        return {
-            "front": tuple(candidates[: len(found["front"])]),
-            "linear": candidates[-1] if is_table else None,
-            "trained": trained,
-            "attempts": tuple(attempt(**_numbers(each)) for each in found.get("attempts", [])),
-            "preprocessing": preprocessing,
-            "history": _read_history(folder),
-            "settings": {**older, **settings["settings"]},
-        }
-    except (OSError, MemoryError, SafetensorError, *MISFITS) as error:
-        raise ValueError(
-            f"Expected the folder of a search. {folder} is damaged: {error}"
-        ) from error
-
-
-def _check_settings(settings: dict[str, Any]) -> None:
-    lacking = [name for name in NEEDED if name not in settings]
-    if lacking:
-        raise ValueError(f"its settings lack {', '.join(lacking)}")
-    counts = [settings[name] for name in NEEDED if name != "widths"]
-    if not all(type(count) is int for count in (*settings["widths"], *counts)):
-        raise ValueError(f"{', '.join(NEEDED)} of its settings are not all whole numbers")
-
-
-def _check_networks(networks: list[Any], preprocessing: Preprocessing) -> None:
-    """A ValueError unless all take what the preprocessing gives, and give what it takes back."""
-    inputs, outputs = len(preprocessing.inputs.encoded_names), preprocessing.target.outputs
-    for network in networks:
-        if not isinstance(network, CompactNetwork):
-            raise ValueError("a network of its front is no dense one")
-        kind, widths = next(network.parameters()).dtype, network.widths
-        if (widths[0], widths[-1], kind) != (inputs, outputs, torch.float32):
-            raise ValueError(
-                f"a network has {widths[0]} inputs and {widths[-1]} outputs of {kind}; "
-                f"the table has {inputs} and {outputs}"
-            )
 
 
 def cleared(folder: Path, *, force: bool) -> None:
@@ -195,45 +311,6 @@ def _row(candidate: Any, name: str) -> dict[str, Any]:
     }
 
 
-def _candidate(folder: Path, row: dict[str, Any], answers: list | None) -> dict[str, Any]:
-    path = row["network"]
-    if not NETWORK.fullmatch(path):
-        raise ValueError(f"{path!r} is no path like networks/00.safetensors")
-    network = load(folder / path)
-    if not isinstance(network, (CompactNetwork, CompactChain)):
-        raise ValueError(f"{path} holds no compact network")
-    shape = row.get("row_shape")
-    if isinstance(network, CompactChain) and not isinstance(shape, list):
-        raise ValueError(f"the shape of the rows of {path} is {shape!r}")
-    numbers = {number: _checked(number, row[number]) for number in NUMBERS}
-    kept = None if answers is None else torch.tensor(answers, dtype=_number_type(answers))
-    if kept is not None and kept.dim() != (3 if kept.is_floating_point() else 2):
-        raise ValueError(f"what {path} answered has the shape {tuple(kept.shape)}")
-    sides = (
-        None if shape is None else tuple(_checked("a side of row_shape", side) for side in shape)
-    )
-    return {"network": network, **numbers, "answers": kept, "row_shape": sides}
-
-
-def _numbers(attempt: dict[str, Any]) -> dict[str, Any]:
-    return {name: _checked(name, value, " of an attempt") for name, value in attempt.items()}
-
-
-def _checked(name: str, value: Any, whose: str = "") -> Any:
-    """``value`` where it is a number, and a whole one where it counts something."""
-    if value is None and name in OPTIONAL:
-        return None
-    is_whole = type(value) is int and abs(value) < 2**63
-    if not is_whole and (name not in REAL or type(value) is not float):
-        raise ValueError(f"{name}{whose} is {value!r}")
-    return value
-
-
-def _number_type(answers: list) -> torch.dtype:
-    """Counts (classes, classes) are whole, pairs (rows, outputs, 2) are not."""
-    return torch.float64 if isinstance(answers[0][0], list) else torch.int64
-
-
 def as_csv(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
@@ -257,32 +334,6 @@ def _write_history(folder: Path, history: History) -> None:
     content = tensors_to_bytes(tensors)
     write_atomically(folder / "history.safetensors", lambda file: file.write(content))
     write_json(folder / "history.json", values)
-
-
-def _read_history(folder: Path) -> History:
-    if not any((folder / name).exists() for name in ("history.json", "history.safetensors")):
-        return History()  # half of one is damage, none is not
-    values = read_json(folder / "history.json")
-    epochs = values.pop("snapshot_epochs")
-    path = folder / "history.safetensors"
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no {path.name}")
-    check_memory(path, path.stat().st_size, copies=3)
-    tensors = tensors_from_bytes(path.read_bytes())
-    snapshots: list[tuple[int, dict[str, torch.Tensor]]] = [
-        (_checked("an epoch", epoch), {}) for epoch in epochs
-    ]
-    for key, tensor in tensors.items():
-        index, name = key.split("/", 1)
-        if not index.isdecimal() or not tensor.is_floating_point():
-            raise ValueError(f"{key!r} in {path} are no eigenvalues of a snapshot")
-        snapshots[int(index)][1][name] = tensor
-    history = History(**values, snapshots=snapshots)
-    for name, empty in History().state_dict().items():
-        value = getattr(history, name)
-        if type(value) is not type(empty) and (name != "best_epoch" or type(value) is not int):
-            raise ValueError(f"{name} of its history is a {type(value).__name__}")
-    return history
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -250,4 +250,7 @@ def load_result(path: str | Path) -> SearchResult:
     return SearchResult(**read_run(path, Candidate, Attempt))
 
 
-ChainCandidate, ChainResult = Candidate, SearchResult  # their names where a network is searched
+ChainCandidate = Candidate
+"""Its name where a network is searched."""
+ChainResult = SearchResult
+"""Its name where a network is searched."""

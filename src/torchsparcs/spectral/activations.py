@@ -1,4 +1,4 @@
-"""Activations by name."""
+"""Activations by name, and modules that have one."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,8 @@ def identity(x: Tensor) -> Tensor:
     return x
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+Activation = Callable[[Tensor], Tensor]
+ACTIVATIONS: dict[str, Activation] = {
     "relu": F.relu,
     "tanh": torch.tanh,
     "gelu": F.gelu,
@@ -22,9 +23,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def resolve_activation(
-    activation: str | Callable[[Tensor], Tensor],
-) -> tuple[str, Callable[[Tensor], Tensor]]:
+def resolve_activation(activation: str | Activation) -> tuple[str, Activation]:
     """The name and the function of an activation given as either."""
     if isinstance(activation, str):
         if activation not in ACTIVATIONS:
@@ -38,3 +37,20 @@ def resolve_activation(
             f"Expected activation to be a name or a callable, not a class. Got {activation!r}."
         )
     return getattr(activation, "__name__", type(activation).__name__), activation
+
+
+class HasActivation:
+    """Mixin of modules with one activation, given by its name or as a function."""
+
+    activation: Activation
+    activation_name: str
+    has_named_activation: bool
+
+    def set_activation(self, activation: str | Activation) -> None:
+        self.activation_name, self.activation = resolve_activation(activation)
+        self.has_named_activation = isinstance(activation, str)
+
+    @property
+    def named_activation(self) -> str | Activation:
+        """The activation by its name, or the function itself where it has none."""
+        return self.activation_name if self.has_named_activation else self.activation

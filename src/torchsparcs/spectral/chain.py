@@ -1,6 +1,6 @@
 """Spectral networks whose transfers are any linear maps: convolutions, above all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.spectral.activations import Activation
 from torchsparcs.spectral.linear_maps import along, checked_maps, products, reset_weight_
 from torchsparcs.spectral.network import SpectralModule, checked_widths
 from torchsparcs.spectral.norm import ChannelNorm
@@ -51,7 +51,7 @@ class SpectralChain(SpectralModule):
         self,
         maps: Sequence[nn.Module],
         *,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
+        activation: str | Activation = "relu",
         bias: bool = True,
         normalise: bool = False,
         example: Tensor | None = None,
@@ -60,28 +60,24 @@ class SpectralChain(SpectralModule):
         channels = checked_maps(maps, example)
         self.channels = (channels[0].count_in, *(one.count_out for one in channels))
         self.axes = (channels[0].axis_in, *(one.axis_out for one in channels))
-        self.activation_name, self.activation = resolve_activation(activation)
-        self.has_named_activation = isinstance(activation, str)
+        self.set_activation(activation)
         self.maps = nn.ModuleList(maps)
         like = next((p for one in maps for p in one.parameters()), torch.empty(0))
-
-        def filled(count: int, value: float) -> nn.Parameter:
-            return nn.Parameter(torch.full((count,), value, device=like.device, dtype=like.dtype))
-
-        *hidden, last = self.channels[1:]
-        self.hidden_eigenvalues = nn.ParameterList([filled(count, 0.0) for count in hidden])
-        self.output_eigenvalues = filled(last, 1.0)
-        biases = [filled(count, 0.0) for count in self.channels[1:]]
-        self.biases = nn.ParameterList(biases) if bias else None
         options: Any = {"device": like.device, "dtype": like.dtype}
+        counts = self.channels[1:]
+        zeros = [torch.zeros(count, **options) for count in counts[:-1]]
+        self.hidden_eigenvalues = nn.ParameterList(zeros)
+        self.output_eigenvalues = nn.Parameter(torch.ones(counts[-1], **options))
+        zeros = [torch.zeros(count, **options) for count in counts]
+        self.biases = nn.ParameterList(zeros) if bias else None
         norms = [
             ChannelNorm(count, axis, **options)
-            for count, axis in zip(hidden, self.axes[1:-1], strict=True)
+            for count, axis in zip(counts[:-1], self.axes[1:-1], strict=True)
         ]
         self.norms = nn.ModuleList(norms) if normalise else None
 
     def reset_parameters(self) -> None:
-        """Back to one linear map, its weights drawn anew; embeddings and unknown maps stay."""
+        """Go back to one linear map, its weights drawn anew; embeddings and unknown maps stay."""
         for one in self.maps:
             reset_weight_(one)
         for values in self.hidden_eigenvalues:
@@ -98,7 +94,7 @@ class SpectralChain(SpectralModule):
 
     @property
     def bias(self) -> bool:
-        """Whether there are constants."""
+        """Whether the layers have constants bₖ."""
         return self.biases is not None
 
     @property
@@ -108,7 +104,7 @@ class SpectralChain(SpectralModule):
 
     @property
     def normalisation(self) -> list[ChannelNorm]:
-        """Of each hidden layer, or none at all."""
+        """The normalisation of each hidden layer, or none at all."""
         return [norm for norm in self.norms or () if isinstance(norm, ChannelNorm)]
 
     def forward(self, input: Tensor) -> Tensor:
@@ -134,13 +130,7 @@ class SpectralChain(SpectralModule):
         return signal + along(constants, self.axes[k + 1])
 
     def extra_repr(self) -> str:
-        counts = zip(self.recruited, self.channels[1:-1], strict=True)
-        recruited = ", ".join(f"{count} of {width}" for count, width in counts)
-        channels = " → ".join(map(str, self.channels))
-        return f"{channels}, {self.activation_name}, recruited {recruited}"
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.extra_repr()})"
+        return self.described(self.channels)
 
 
 class SpectralCNN(SpectralChain):
@@ -170,7 +160,7 @@ class SpectralCNN(SpectralChain):
         *,
         kernel_size: int = 3,
         strides: Sequence[int] | None = None,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
+        activation: str | Activation = "relu",
         bias: bool = True,
         normalise: bool = True,
         device: torch.device | str | None = None,

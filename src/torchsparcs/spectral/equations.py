@@ -11,15 +11,15 @@ Leading dimensions of the parameters are independent networks and broadcast agai
 activities. ``docs/maths.md`` derives every formula used here.
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Activation = Callable[[Tensor], Tensor]
+from torchsparcs.spectral.activations import Activation
+
 NARROW = 4  # in compiled populations on a GPU, products this narrow are taken entry by entry
 
 
@@ -71,7 +71,7 @@ def feedforward(
     bias: bool = False,
     input_is_silent: bool = False,
 ) -> Tensor:
-    """The rule the paper adopts: a_i = f(Σ_{j<i} W_ij a_j), without f on the output.
+    """The update rule of the paper: a_i = f(Σ_{j<i} W_ij a_j), without f on the output.
 
     No W_ij needs to be formed. With z = Φ⁻¹a, found by forward substitution,
 
@@ -193,17 +193,6 @@ def eigenvector_matrix(transfers: Sequence[Tensor]) -> Tensor:
         rows, columns = _span(widths, k + 1), _span(widths, k)
         phi[..., rows, columns] = transfer
     return phi
-
-
-def inverse_by_binomial(transfers: Sequence[Tensor]) -> Tensor:
-    """Φ⁻¹ = Σ_{i=0}^{B} (−1)ⁱ C(B+1, i+1) Φⁱ  (the paper's eq. formula_inverse)."""
-    phi, power = eigenvector_matrix(transfers), _identity(transfers)
-    layers = len(transfers) + 1
-    inverse = torch.zeros_like(phi)
-    for i in range(layers):
-        inverse = inverse + (-1) ** i * math.comb(layers, i + 1) * power
-        power = power @ phi
-    return inverse
 
 
 def inverse_by_blocks(transfers: Sequence[Tensor]) -> Tensor:

@@ -1,9 +1,10 @@
-"""Where the forward pass forms z and where it folds: the cheaper by count, layer by layer.
+"""Choice of the layers where the forward pass forms z; through others it folds, where cheaper.
 
 ``docs/maths.md`` derives the costs; the function computed is the same for every choice.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 
@@ -20,27 +21,19 @@ def choose_anchors(
     ``overhead`` is what starting any product costs, in multiply-adds.
     """
     last = len(widths) - 1
-    best: list[tuple[int, int]] = [(0, 0)]  # cost up to each layer, minus the anchors formed
-    previous = [0]
     costs = _segment_costs(widths, batch, overhead)
+    if input_is_silent:
+        costs[0] = [0, batch * widths[0] * widths[1] + overhead]
+    # of the cheapest way up to each layer: its cost, minus the anchors formed, the anchor before
+    # it; at equal cost form more z: folding also costs memory for the blocks
+    best = [(0, 0, 0)]
     for t in range(1, last + 1):
-        candidates = []
-        for s in range(t):
-            if s == 0 and input_is_silent:
-                cost = batch * widths[0] * widths[1] + overhead
-                if t > 1:
-                    continue
-            else:
-                cost = costs[s][t]
-            candidates.append((best[s][0] + cost, best[s][1] - 1, s))
-        # at equal cost form more z: folding also costs memory for the blocks
-        *value, origin = min(candidates)
-        best.append((value[0], value[1]))
-        previous.append(origin)
-    anchors, t = [], previous[last]
+        sources = (s for s in range(t) if t < len(costs[s]))
+        best.append(min((best[s][0] + costs[s][t], best[s][1] - 1, s) for s in sources))
+    anchors, t = [], best[last][2]
     while t > 0:
         anchors.append(t)
-        t = previous[t]
+        t = best[t][2]
     return tuple(reversed(anchors))
 
 
@@ -54,12 +47,11 @@ def _segment_costs(widths: Sequence[int], batch: int, overhead: int) -> list[lis
             applied = batch * widths[i] * widths[s] + overhead
             folded = widths[i] * widths[s + 1] * widths[s] + overhead if s < i - 1 else 0
             into[i][s] = into[i][s + 1] + applied + folded
-    costs = [[0] * (last + 1) for _ in range(last)]
+    costs = []
     for s in range(last):
-        running = 0
-        for t in range(s + 1, last + 1):
-            running += into[t][s]
-            costs[s][t] = running + (into[t][s] if t < last else 0)
+        sums = accumulate(into[t][s] for t in range(s + 1, last + 1))
+        twice = [*(into[t][s] for t in range(s + 1, last)), 0]  # an anchor takes another product
+        costs.append([0] * (s + 1) + [both + more for both, more in zip(sums, twice, strict=True)])
     return costs
 
 
@@ -100,5 +92,5 @@ class AnchorTable:
         return rows[0][1]
 
     def for_large_batches(self) -> tuple[int, ...]:
-        """For a batch size that is not known."""
+        """The anchors for a batch size that is not known."""
         return self._rows["cpu"][-1][1]

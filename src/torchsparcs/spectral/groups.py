@@ -1,4 +1,4 @@
-"""The parameters of a model in groups that deserve different treatment by the optimizer."""
+"""Parameter groups for the optimizer, with a learning rate and a decay for each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,34 +41,31 @@ def parameter_groups(
     transfers = [p for network in networks for p in network.transfer_parameters]
     hidden = [p for network in networks for p in network.penalised_eigenvalues]
     output = [network.output_eigenvalues for network in networks]
-    groups: list[dict[str, Any]] = [
-        {
-            "name": "transfers",
-            "params": transfers,
-            "lr": lr,
-            "weight_decay": transfer_weight_decay,
-        },
-        {
-            "name": "hidden_eigenvalues",
-            "params": hidden,
-            "lr": lr * eigenvalue_lr_scale,
-            "weight_decay": 0.0,
-        },
-        {"name": "output_eigenvalues", "params": output, "lr": lr, "weight_decay": 0.0},
+    return [
+        *_groups(
+            ("transfers", transfers, lr, transfer_weight_decay),
+            ("hidden_eigenvalues", hidden, lr * eigenvalue_lr_scale, 0.0),
+            ("output_eigenvalues", output, lr, 0.0),
+        ),
         *other_groups(module, lr, besides=[*transfers, *hidden, *output]),
     ]
-    return [group for group in groups if group["params"]]
 
 
 def other_groups(
     module: nn.Module, lr: float, besides: Sequence[Tensor] = ()
 ) -> list[dict[str, Any]]:
-    """Normalisation, which is not decayed, and what is left."""
+    """Groups of what is not ``besides``: normalisation, which is not decayed, and the rest."""
     norms = [p for m in module.modules() if isinstance(m, ChannelNorm) for p in m.parameters()]
     known = {id(p) for p in (*besides, *norms)}
     rest = [p for p in module.parameters() if id(p) not in known]
-    groups: list[dict[str, Any]] = [
-        {"name": "norms", "params": norms, "lr": lr, "weight_decay": 0.0},
-        {"name": "rest", "params": rest, "lr": lr},
+    return _groups(("norms", norms, lr, 0.0), ("rest", rest, lr, None))
+
+
+def _groups(*rows: tuple[str, Sequence[Tensor], float, float | None]) -> list[dict[str, Any]]:
+    """Optimizer groups of (name, parameters, learning rate, decay); None is the optimizer's."""
+    return [
+        {"name": name, "params": parameters, "lr": lr}
+        | ({} if decay is None else {"weight_decay": decay})
+        for name, parameters, lr, decay in rows
+        if parameters
     ]
-    return [group for group in groups if group["params"]]

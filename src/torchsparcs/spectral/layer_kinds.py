@@ -1,4 +1,4 @@
-"""Layers of known kinds: what each is made with, others like it, and the same as plain values."""
+"""Layers of known kinds: their constructor arguments, copies with others, plain descriptions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,7 @@ from torchsparcs.spectral.pooled import Pooled
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+WEIGHTED = (*CONVOLUTIONS, *TRANSPOSED, nn.Linear)  # with a weight for each pair of channels
 LOOKED_UP = (nn.Embedding, nn.EmbeddingBag)
 CONVOLVED = ("kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
 # The constructor arguments of each kind, channels in and out first.
@@ -27,9 +28,9 @@ ARGUMENTS: dict[type[nn.Module], tuple[str, ...]] = {
 
 
 def arguments_of(layer: nn.Module) -> dict[str, Any]:
-    """What ``layer``, of a known kind, was made with."""
-    found = {name: getattr(layer, name) for name in ARGUMENTS[type(layer)]}
-    return {**found, "bias": found["bias"] is not None} if "bias" in found else found
+    """The constructor arguments of ``layer``, which is of a known kind."""
+    values = {name: getattr(layer, name) for name in ARGUMENTS[type(layer)]}
+    return {**values, "bias": values["bias"] is not None} if "bias" in values else values
 
 
 def another(layer: nn.Module, channels: tuple[int, ...] = (), **changes: Any) -> nn.Module:
@@ -50,19 +51,19 @@ MOST_POSITIONS = 60  # a tensor has no more axes
 
 
 def description_of(layer: nn.Module) -> dict[str, Any]:
-    """The kind of ``layer`` and what it was made with, or a ValueError where that is not all."""
+    """The kind of ``layer`` and its arguments, or a ValueError where that is not all there is."""
     kind = type(layer).__name__
     if type(layer) not in ARGUMENTS:
-        known = ", ".join(one.__name__ for one in ARGUMENTS)
+        known = ", ".join(known.__name__ for known in ARGUMENTS)
         raise ValueError(f"Expected layers among {known}. Got a {kind}.")
     if {*layer.state_dict()} != {*another(layer, device="meta").state_dict()}:
-        own = ", ".join(layer.state_dict())
-        raise ValueError(f"Expected plain layers. Got a {kind} that makes its weight from {own}.")
+        names = ", ".join(layer.state_dict())
+        raise ValueError(f"Expected plain layers. Got a {kind} that makes its weight from {names}.")
     return {"kind": kind, **arguments_of(layer)}
 
 
 def described_layer(description: dict[str, Any]) -> nn.Module:
-    """The layer of a description, on meta, or a ValueError where no layer is like that."""
+    """A layer as described, on meta, or a ValueError where no layer is like that."""
     named = description.get("kind")
     kind = next((known for known in ARGUMENTS if known.__name__ == named), None)
     if kind is None:
@@ -70,10 +71,11 @@ def described_layer(description: dict[str, Any]) -> nn.Module:
     if lacking := [name for name in ARGUMENTS[kind] if name not in description]:
         raise ValueError(f"a {named} lacks {', '.join(lacking)}")
     arguments = {name: description[name] for name in ARGUMENTS[kind]}
-    dimensions = {one: n for kinds in (CONVOLUTIONS, TRANSPOSED) for n, one in enumerate(kinds, 1)}
+    pairs = enumerate(zip(CONVOLUTIONS, TRANSPOSED, strict=True), 1)
+    positions = next((n for n, kinds in pairs if kind in kinds), None)
     for name, value in arguments.items():
-        sides = len(value) if isinstance(value, list) else dimensions.get(kind)
-        if not CHECKS.get(name, _is_whole(1))(value) or sides != dimensions.get(kind):
+        sides = len(value) if isinstance(value, list) else positions
+        if not CHECKS.get(name, _is_whole(1))(value) or sides != positions:
             raise ValueError(f"{name} of a {kind.__name__} is {value!r}")
     try:
         return kind(**arguments, device="meta")

@@ -1,4 +1,4 @@
-"""What can carry one layer's signal to the next, besides a matrix: any linear map.
+"""Linear maps that carry the signal of one layer to the next: convolutions, Linears, any other.
 
 A map is a module without a bias that is linear in its input. A signal has an axis of channels, with
 one eigenvalue for each; all its other axes (height, width, time) are the map's own affair. Axes are
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from torchsparcs.spectral.layer_kinds import CONVOLUTIONS, LOOKED_UP, TRANSPOSED, another
+from torchsparcs.spectral.layer_kinds import CONVOLUTIONS, LOOKED_UP, TRANSPOSED, WEIGHTED, another
 from torchsparcs.spectral.pooled import Pooled
 
 SIDE = 8  # of the signals on which unknown maps are tried
@@ -33,7 +33,7 @@ class Channels(NamedTuple):
 
 
 def channels_of(map: nn.Module) -> Channels:
-    """What a map takes and gives, or a ValueError that says how to declare it."""
+    """The channels that a map takes and gives, or a ValueError that says how to declare them."""
     if isinstance(map, (*CONVOLUTIONS, *TRANSPOSED)):
         axis = -1 - len(map.kernel_size)
         return Channels(map.in_channels, map.out_channels, axis, axis)
@@ -91,7 +91,7 @@ def fitting_channels(maps: Iterable[nn.Module]) -> list[Channels]:
 
 def _is_known(map: nn.Module) -> bool:
     """Whether ``map`` is linear by its kind."""
-    return type(map) in (*CONVOLUTIONS, *TRANSPOSED, *LOOKED_UP, nn.Linear, Pooled)
+    return type(map) in (*WEIGHTED, *LOOKED_UP, Pooled)
 
 
 def _first_signal(map: nn.Module, channels: Channels) -> Tensor:
@@ -101,19 +101,19 @@ def _first_signal(map: nn.Module, channels: Channels) -> Tensor:
 
 
 def _try_out(maps: Sequence[nn.Module], signal: Tensor) -> None:
-    """A ValueError where the maps do not work on ``signal`` one after the other, or are not linear.
+    """Raise a ValueError where the maps do not work on ``signal`` in turn, or are not linear.
 
     It is done by copies in float64 and leaves the caller's random numbers alone.
     """
     generator = torch.Generator().manual_seed(0)
-    for place, own in enumerate(maps):
-        twin, kind = copy.deepcopy(own).to("cpu", torch.float64), type(own).__name__
+    for place, map in enumerate(maps):
+        twin, kind = copy.deepcopy(map).to("cpu", torch.float64), type(map).__name__
         signal = signal.detach().cpu()
         signal = signal.double() if signal.is_floating_point() else signal
         try:
             with torch.no_grad():
                 out = twin(signal)
-                if not _is_known(own):
+                if not _is_known(map):
                     x, y = (torch.randn(signal.shape, generator=generator).double() for _ in "xy")
                     together, apart = twin(2 * x - 3 * y), 2 * twin(x) - 3 * twin(y)
         except Exception as error:  # of a stranger's module, of any kind
@@ -121,7 +121,7 @@ def _try_out(maps: Sequence[nn.Module], signal: Tensor) -> None:
                 f"Expected map {place}, a {kind}, to take a signal of {tuple(signal.shape)}. "
                 f"Pass example=, an input of the network, if others are meant. {error}"
             ) from error
-        if not _is_known(own):
+        if not _is_known(map):
             gap = (together - apart).abs().max() / apart.abs().max().clamp_min(1e-12)
             if not gap <= TOLERANCE:
                 raise ValueError(
@@ -157,7 +157,7 @@ def products(
     if isinstance(map, Pooled):
         return products(map.dense, map.pooled(z), source, target, (-1, -1), both=both)
     is_wide = source is None and NARROW * z.shape[axes[0]] > len(target)
-    if type(map) not in (*CONVOLUTIONS, *TRANSPOSED, nn.Linear) or is_wide:
+    if type(map) not in WEIGHTED or is_wide:
         image = map(z)
         outflow = along(target, axes[1]) * image
         inflow = -outflow if source is None else map(along(source, axes[0]) * z) - outflow
@@ -167,16 +167,19 @@ def products(
     if source is not None:
         gap = source.view(groups, 1, -1) + gap  # (G, out / G, in / G)
     inflow = weight * gap.view(*gap.shape, *[1] * (weight.dim() - 3))
+    if both:
+        inflow = torch.cat([inflow, weight], dim=1)
+    out = functional_call(map, {"weight": _as_stored(map, inflow)}, (z,))
     if not both:
-        return functional_call(map, {"weight": _as_stored(map, inflow)}, (z,)), None
-    stacked = torch.cat([inflow, weight], dim=1)
-    out = functional_call(map, {"weight": _as_stored(map, stacked)}, (z,))
-    if groups == 1:
-        first, second = out.chunk(2, dim=axes[1])
-        return first, second
-    parts = out.unflatten(axes[1], (groups, 2, -1)).unbind(axes[1] - 1)
-    first, second = (part.flatten(axes[1] - 1, axes[1]) for part in parts)
+        return out, None
+    halves = out.unflatten(axes[1], (groups, 2, -1)).unbind(axes[1] - 1)
+    first, second = (half.flatten(axes[1] - 1, axes[1]) for half in halves)
     return first, second
+
+
+def weighted(map: nn.Module) -> Any:
+    """The module that owns the weight of ``map``."""
+    return map.dense if isinstance(map, Pooled) else map
 
 
 def _by_group(map: nn.Module) -> Tensor:
@@ -188,31 +191,30 @@ def _by_group(map: nn.Module) -> Tensor:
 
 
 def _as_stored(map: nn.Module, weight: Tensor) -> Tensor:
-    """The way back, for any number of channels that come out."""
+    """A weight by groups as ``map`` stores it, for any number of channels that come out."""
     return (weight.transpose(1, 2) if isinstance(map, TRANSPOSED) else weight).flatten(0, 1)
 
 
 @torch.no_grad()
 def reset_weight_(map: nn.Module) -> None:
-    """Draw it anew: kernels of K positions normal, of variance 1 / (K √(C C')).
+    """Draw the weight anew: kernels of K positions normal, of variance 1 / (K √(C C')).
 
     With the geometric mean of the channels before and after, in a group, neither signals nor
     gradients fade or grow along the composition of many maps. Maps of unknown kinds stay.
     """
-    own = map.dense if isinstance(map, Pooled) else map
-    if type(own) in (*CONVOLUTIONS, *TRANSPOSED, nn.Linear):
-        weight = _by_group(own)
+    if type(weighted(map)) in WEIGHTED:
+        weight = _by_group(weighted(map))
         _, n_out, n_in, *kernel = weight.shape
         weight.normal_(std=1 / math.sqrt(math.prod(kernel) * math.sqrt(n_out * n_in)))
 
 
 def channel_weights(map: nn.Module) -> Tensor:
     """The weight from every channel to every channel, (out, in, positions...), zeros included."""
-    own = _by_group(map.dense if isinstance(map, Pooled) else map).detach()
-    groups, n_out, n_in = own.shape[:3]
-    weight = own.new_zeros(groups, n_out, groups, n_in, *own.shape[3:])
+    grouped = _by_group(weighted(map)).detach()
+    groups, n_out, n_in = grouped.shape[:3]
+    weight = grouped.new_zeros(groups, n_out, groups, n_in, *grouped.shape[3:])
     for group in range(groups):
-        weight[group, :, group] = own[group]
+        weight[group, :, group] = grouped[group]
     return weight.flatten(2, 3).flatten(0, 1)
 
 
@@ -223,7 +225,7 @@ def plain_layer(map: nn.Module, weight: Tensor, bias: Tensor | None) -> nn.Modul
     options |= {"groups": 1} if hasattr(map, "groups") else {}
     # no numbers are drawn on the way: looking at a network must not change what comes after
     layer: Any = another(map, (n_in, n_out), **options).to_empty(device=weight.device)
-    owner = layer.dense if isinstance(map, Pooled) else layer
+    owner = weighted(layer)
     with torch.no_grad():
         owner.weight.copy_(weight.transpose(0, 1) if isinstance(map, TRANSPOSED) else weight)
         if bias is not None:
@@ -232,7 +234,7 @@ def plain_layer(map: nn.Module, weight: Tensor, bias: Tensor | None) -> nn.Modul
 
 
 def patches(map: nn.Module, input: Tensor) -> Tensor:
-    """All that a layer like ``map`` sees at each place where it gives something.
+    """The inputs that a layer like ``map`` reads for each place where it gives something.
 
     Shape:
         - (places, in, positions): the output there is Σ weight[o, i, p] · patch[i, p]
@@ -252,7 +254,7 @@ def patches(map: nn.Module, input: Tensor) -> Tensor:
     return seen.flatten(2).transpose(1, 2).reshape(-1, channels, size)
 
 
-# --- maps that could stand in the place of others; their weights are nobody's ---------------------
+# --- maps that could stand in the place of others, whose weights mean nothing ---------------------
 
 
 def composed(first: Any, second: Any) -> nn.Module | None:
@@ -270,7 +272,7 @@ def composed(first: Any, second: Any) -> nn.Module | None:
 
 
 def merged(first: Any, second: Any) -> nn.Module | None:
-    """One convolution for two, with the kernel that their composition has; None for other maps.
+    """One convolution with the kernel of the composition of two; None for other maps.
 
     It pads in front what both would, so next to borders it computes something else than they do,
     unless the padding is circular.
@@ -292,7 +294,7 @@ def trimmed(map: Any) -> nn.Module | None:
 
 
 def _is_centred(map: Any) -> bool:
-    """Whether what comes out at a place is made of what is around that place."""
+    """Whether the kernel of ``map`` is centred on the place where it gives something."""
     if not isinstance(map, CONVOLUTIONS) or not isinstance(map.padding, tuple):
         return False
     sides = zip(map.kernel_size, map.dilation, map.padding, strict=True)

@@ -1,21 +1,19 @@
-"""The modules that own spectral parameters."""
+"""Dense spectral networks, and what all spectral networks have in common."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Integral
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from torchsparcs.spectral import equations as spectral
-from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.spectral.activations import Activation, HasActivation
 from torchsparcs.spectral.folding import AnchorTable
 
 UPDATES = ("feedforward", "iterated")
-TRAINED = ("all", "eigenvalues")
 MOST_FOR_XAVIER = 3  # hidden layers; in deeper networks its scale lets signals fade
 
 
@@ -28,11 +26,12 @@ class Size(NamedTuple):
 
     @property
     def amount(self) -> str:
+        """Parameters and multiply-adds in words."""
         return f"{self.parameters:,} parameters, {self.macs:,} multiply-adds"
 
 
-class SpectralModule(nn.Module):
-    """What penalties, training and histories ask of a spectral network, whatever its transfers are.
+class SpectralModule(nn.Module, HasActivation):
+    """Base of every spectral network: what penalties, training and histories ask of it.
 
     Attributes:
         hidden_eigenvalues: (members..., N_k) of each hidden layer.
@@ -41,9 +40,6 @@ class SpectralModule(nn.Module):
 
     hidden_eigenvalues: nn.ParameterList
     output_eigenvalues: nn.Parameter
-    activation_name: str
-    activation: Callable[[Tensor], Tensor]
-    has_named_activation: bool
 
     @property
     def transfer_parameters(self) -> list[nn.Parameter]:
@@ -52,13 +48,8 @@ class SpectralModule(nn.Module):
 
     @property
     def penalised_eigenvalues(self) -> list[Tensor]:
-        """Those that cost something: of the hidden layers."""
+        """The eigenvalues that a penalty counts: those of the hidden layers."""
         return list(self.hidden_eigenvalues)
-
-    @property
-    def named_activation(self) -> str | Callable[[Tensor], Tensor]:
-        """The activation by its name, or the function itself where it has none."""
-        return self.activation_name if self.has_named_activation else self.activation
 
     @property
     def recruited(self) -> list:
@@ -66,55 +57,71 @@ class SpectralModule(nn.Module):
         return [int(count) for count in self.count_recruited()]
 
     def count_recruited(self) -> list[Tensor]:
-        """Of each hidden layer, how many eigenvalues are not exactly zero, (members...)."""
+        """How many eigenvalues of each hidden layer are not exactly zero, (members...)."""
         return [values.count_nonzero(dim=-1) for values in self.hidden_eigenvalues]
+
+    def described(self, widths: Sequence[int], *options: str) -> str:
+        """The widths of the layers, the activation, ``options``, and what is recruited."""
+        words = [" → ".join(map(str, widths)), self.activation_name, *options]
+        has_values = not self.output_eigenvalues.is_meta
+        counts = zip(self.recruited, widths[1:-1], strict=True) if has_values else ()
+        if recruited := ", ".join(f"{count} of {width}" for count, width in counts):
+            words.append(f"recruited {recruited}")
+        return ", ".join(words)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"
 
 
 class DenseModule(SpectralModule):
-    """The spectral parameters of one network, or of many with ``members`` as leading dimensions.
+    """Base of the spectral networks whose transfers are matrices, one network or many.
 
-    Its transfers are matrices. What :class:`SpectralNetwork` and :class:`Population` share; see the
-    former for the arguments.
+    See :class:`SpectralNetwork` for the arguments. ``leading`` are dimensions that all parameters
+    have before their own.
     """
+
+    leading: tuple[int, ...] = ()
 
     def __init__(
         self,
         widths: Sequence[int],
         *,
-        members: tuple[int, ...],
-        activation: str | Callable[[Tensor], Tensor],
-        bias: bool,
-        train_input_eigenvalues: bool,
-        update: str,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
+        activation: str | Activation = "relu",
+        bias: bool = True,
+        train_input_eigenvalues: bool = False,
+        update: str = "feedforward",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ):
         super().__init__()
         self.widths = checked_widths(widths)
-        self.activation_name, self.activation = resolve_activation(activation)
-        self.has_named_activation = isinstance(activation, str)
+        self.set_activation(activation)
         if update not in UPDATES:
             raise ValueError(f"Expected update to be one of {', '.join(UPDATES)}. Got {update!r}.")
         self.bias = bool(bias)
         self.train_input_eigenvalues = bool(train_input_eigenvalues)
         self.update = update
-
         sizes = [self.widths[0] + self.bias, *self.widths[1:]]
         self._anchors = AnchorTable(
-            sizes, input_is_silent=not self.train_input_eigenvalues, members=math.prod(members)
+            sizes, input_is_silent=not train_input_eigenvalues, members=math.prod(self.leading)
         )
 
         def empty(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(*members, *shape, device=device, dtype=dtype))
+            return nn.Parameter(torch.empty(*self.leading, *shape, device=device, dtype=dtype))
 
         self.transfers = nn.ParameterList([empty(n_out, n_in) for n_in, n_out in pairwise(sizes)])
         if self.train_input_eigenvalues:
             self.input_eigenvalues: Tensor = empty(sizes[0])
         else:
-            zeros = torch.zeros(*members, sizes[0], device=device, dtype=dtype)
+            zeros = torch.zeros(*self.leading, sizes[0], device=device, dtype=dtype)
             self.register_buffer("input_eigenvalues", zeros, persistent=False)
         self.hidden_eigenvalues = nn.ParameterList([empty(n) for n in sizes[1:-1]])
         self.output_eigenvalues = empty(sizes[-1])
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Give every parameter its first value."""
+        raise NotImplementedError
 
     @property
     def in_features(self) -> int:
@@ -138,12 +145,12 @@ class DenseModule(SpectralModule):
 
     @property
     def penalised_eigenvalues(self) -> list[Tensor]:
-        """Those of the hidden layers, after those of the input layer where they are trained."""
+        """The eigenvalues of the input layer where they are trained, and of the hidden layers."""
         trained = [self.input_eigenvalues] if self.train_input_eigenvalues else []
         return [*trained, *self.hidden_eigenvalues]
 
     def _propagate(self, input: Tensor, rows: int) -> Tensor:
-        """The update rule on ``input``; ``rows`` of it decide where folding is cheaper."""
+        """Apply the update rule to ``input``; ``rows`` of it decide where folding is cheaper."""
         check_input(input, self.widths[0])
         parameters = (list(self.transfers), self.eigenvalues, self.activation)
         if self.update == "iterated":
@@ -194,31 +201,8 @@ class SpectralNetwork(DenseModule):
         - ``eigenvalues[k]`` (widths[k],), one more entry for k = 0 with a bias
     """
 
-    def __init__(
-        self,
-        widths: Sequence[int],
-        *,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
-        bias: bool = True,
-        train_input_eigenvalues: bool = False,
-        update: str = "feedforward",
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ):
-        super().__init__(
-            widths,
-            members=(),
-            activation=activation,
-            bias=bias,
-            train_input_eigenvalues=train_input_eigenvalues,
-            update=update,
-            device=device,
-            dtype=dtype,
-        )
-        self.reset_parameters()
-
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Back to a perceptron: transfers uniform, eigenvalues zero, one on the output.
+        """Go back to a perceptron: transfers uniform, eigenvalues zero, one on the output.
 
         Up to three hidden layers a transfer has Xavier's variance, 2 / (N_k + N_{k+1}), with the
         arithmetic mean of the widths; in deeper networks 1 / √(N_k N_{k+1}), with the geometric
@@ -260,108 +244,29 @@ class SpectralNetwork(DenseModule):
         return spectral.adjacency(list(self.transfers), self.eigenvalues)
 
     def extra_repr(self) -> str:
-        parts = [" → ".join(map(str, self.widths)), self.activation_name]
-        if not self.bias:
-            parts.append("no bias")
-        if self.train_input_eigenvalues:
-            parts.append("input eigenvalues trained")
-        if self.update != "feedforward":
-            parts.append(self.update)
-        has_values = not self.output_eigenvalues.is_meta
-        counts = zip(self.recruited, self.widths[1:-1], strict=True) if has_values else ()
-        if recruited := ", ".join(f"{n} of {width}" for n, width in counts):
-            parts.append(f"recruited {recruited}")
-        return ", ".join(parts)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.extra_repr()})"
-
-
-class SpectralLinear(nn.Module):
-    """The two-layer case, a drop-in for ``nn.Linear``: w_ij = (λ_in,j − λ_out,i) φ_ij.
-
-    It has no hidden neurons, so there is nothing to recruit, to penalise or to extract: its
-    ``weight`` is that of the ``nn.Linear`` it stands for.
-
-    >>> layer = SpectralLinear(20, 5, train="eigenvalues")
-    >>> layer(torch.zeros(3, 20)).shape
-    torch.Size([3, 5])
-    >>> sum(p.numel() for p in layer.parameters() if p.requires_grad)  # 20 + 5, and 5 biases
-    30
-
-    Args:
-        train: ``"all"``, or ``"eigenvalues"`` to leave the eigenvectors φ as they were drawn.
-
-    Shape:
-        - input (..., in_features), output (..., out_features)
-        - ``transfer`` and ``weight`` (out_features, in_features)
-    """
-
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        *,
-        bias: bool = True,
-        train: str = "all",
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ):
-        super().__init__()
-        self.in_features, self.out_features = checked_widths([in_features, out_features])
-        if train not in TRAINED:
-            raise ValueError(f"Expected train to be one of {', '.join(TRAINED)}. Got {train!r}.")
-        self.trained = train
-
-        def empty(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
-
-        self.transfer = empty(out_features, in_features).requires_grad_(train == "all")
-        self.input_eigenvalues = empty(in_features)
-        self.output_eigenvalues = empty(out_features)
-        self.bias = empty(out_features) if bias else None
-        self.reset_parameters()
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        nn.init.xavier_uniform_(self.transfer, generator=generator)
-        nn.init.zeros_(self.input_eigenvalues)
-        nn.init.ones_(self.output_eigenvalues)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
-
-    @property
-    def weight(self) -> Tensor:
-        """The weight of the equivalent ``nn.Linear``."""
-        return spectral.adjacent_block(
-            self.transfer, self.input_eigenvalues, self.output_eigenvalues
-        )
-
-    def forward(self, input: Tensor) -> Tensor:
-        check_input(input, self.in_features)
-        return F.linear(input, self.weight, self.bias)
-
-    def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}, train={self.trained}"
-        )
+        options = {
+            "no bias": not self.bias,
+            "input eigenvalues trained": self.train_input_eigenvalues,
+            self.update: self.update != "feedforward",
+        }
+        return self.described(self.widths, *(words for words, holds in options.items() if holds))
 
 
 def deep_gain(n_out: int, n_in: int) -> float:
-    """What Xavier's scale lacks: the arithmetic mean of the widths over the geometric, its root."""
+    """The root of the arithmetic over the geometric mean of the widths: what Xavier lacks."""
     return math.sqrt((n_in + n_out) / 2 / math.sqrt(n_in * n_out))
 
 
 def spectral_modules(module: nn.Module) -> list[SpectralModule]:
     """Every spectral network or population inside ``module``, itself included; none is an error."""
-    found = [part for part in module.modules() if isinstance(part, SpectralModule)]
-    if not found:
+    networks = [inner for inner in module.modules() if isinstance(inner, SpectralModule)]
+    if not networks:
         raise ValueError(f"Expected a module with a SpectralNetwork inside. Got {module!r}.")
-    return found
+    return networks
 
 
 def check_input(input: Tensor, width: int) -> None:
-    """A ValueError unless ``input`` is (..., width) of floating-point numbers."""
+    """Raise a ValueError unless ``input`` is (..., width) of floating-point numbers."""
     if input.dim() == 0 or input.shape[-1] != width:
         raise ValueError(
             f"Expected an input whose last dimension is {width}. Got shape {tuple(input.shape)}."

@@ -1,4 +1,4 @@
-"""Channels at mean 0 and variance 1: of the batch in training, of those seen so far later."""
+"""Normalisation of channels to mean 0 and variance 1: those of the batch, later running ones."""
 
 from typing import Any
 
@@ -41,19 +41,19 @@ class ChannelNorm(nn.Module):
         self.register_buffer("variance", torch.ones(channels, **options))
 
     def reset(self) -> None:
-        """Nothing seen yet."""
+        """Forget the running mean and variance."""
         self.mean.zero_()
         self.variance.fill_(1)
 
     @property
     def factor(self) -> Tensor:
-        """What a channel is multiplied with after training, in float64."""
+        """The factor of each channel after training, in float64."""
         scale = (self.variance.double() + EPSILON).rsqrt()
         return scale if self.gain is None else scale * self.gain.double()
 
     @property
     def offset(self) -> Tensor:
-        """What is then added to it."""
+        """The constant added to each channel after training, in float64."""
         centred = -self.factor * self.mean.double()
         return centred if self.shift is None else centred + self.shift.double()
 
@@ -76,7 +76,10 @@ class ChannelNorm(nn.Module):
 
 
 class _OfTheBatch(torch.autograd.Function):
-    """With y = (x − m) / s, the gradient of x is (g − mean(g) − y mean(g y)) / s: x is not kept."""
+    """Normalisation by the batch that keeps nothing but its output for the backward pass.
+
+    With y = (x − m) / s, the gradient of x is (g − mean(g) − y mean(g y)) / s.
+    """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -92,7 +95,7 @@ class _OfTheBatch(torch.autograd.Function):
         out, scale = ctx.saved_tensors
         zeros, ones = torch.zeros_like(scale), torch.ones_like(scale)
         # that of a normalisation of ``out``, whose mean is 0 and variance 1, times ``scale``
-        found, _, _ = torch.ops.aten.native_batch_norm_backward(
+        slope, _, _ = torch.ops.aten.native_batch_norm_backward(
             gradient, out, scale, None, None, zeros, ones, True, EPSILON, [True, False, False]
         )
-        return found, None, None
+        return slope, None, None

@@ -1,4 +1,4 @@
-"""How strong the paths are that lead from the input through hidden neurons to the output."""
+"""Strengths of the paths from the input through hidden neurons to the output."""
 
 import math
 from collections.abc import Sequence

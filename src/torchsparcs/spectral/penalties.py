@@ -49,23 +49,23 @@ def _group_shrink(eigenvalues: Tensor, threshold: Tensor) -> Tensor:
     return (eigenvalues * radius / (radius + threshold).clamp_min(tiny)).to(dtype)
 
 
+def _l1(eigenvalues: Tensor) -> Tensor:
+    return eigenvalues.abs().sum(dim=-1)
+
+
+def _l2(eigenvalues: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(eigenvalues, dim=-1)
+
+
 PENALTIES: dict[str, Penalty] = {
-    "l1": Penalty(
-        value=lambda eigenvalues: eigenvalues.abs().sum(dim=-1),
-        shrink=_soft_threshold,
-    ),
-    "l2": Penalty(
-        value=lambda eigenvalues: torch.linalg.vector_norm(eigenvalues, dim=-1),
-        shrink=_group_shrink,
-    ),
+    "l1": Penalty(value=_l1, shrink=_soft_threshold),
+    "l2": Penalty(value=_l2, shrink=_group_shrink),
     "l2_squared": Penalty(
         value=lambda eigenvalues: eigenvalues.square().sum(dim=-1),
         shrink=lambda eigenvalues, threshold: eigenvalues / (1 + 2 * threshold),
     ),
     "sparse_group": Penalty(
-        value=lambda eigenvalues: (
-            PENALTIES["l1"].value(eigenvalues) + PENALTIES["l2"].value(eigenvalues)
-        ),
+        value=lambda eigenvalues: _l1(eigenvalues) + _l2(eigenvalues),
         shrink=lambda eigenvalues, threshold: _group_shrink(
             _soft_threshold(eigenvalues, threshold), threshold
         ),
@@ -134,7 +134,7 @@ def _checked_weight(weight: float | Tensor) -> float | Tensor:
 
 
 def _warn_of_coupled_decay(optimizer: Optimizer) -> None:
-    """A decay meant for AdamW, added to the gradient instead, would pull every transfer to zero."""
+    """Warn of a decay meant for AdamW that is added to the gradient and pulls transfers to zero."""
     for group in optimizer.param_groups:
         decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
         if group.get("name") == "transfers" and group["weight_decay"] >= 0.1 and not decoupled:

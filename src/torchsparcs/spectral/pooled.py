@@ -1,4 +1,4 @@
-"""Positions averaged away: where convolutions end and Linears begin."""
+"""A mean over positions and a dense map, between convolutions and Linears."""
 
 import torch
 from torch import Tensor, nn

@@ -1,25 +1,40 @@
 """Many spectral networks trained as one model, members on the leading axis."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.spectral.activations import Activation
 from torchsparcs.spectral.network import DenseModule, SpectralNetwork
 
 BUILDING = threading.Lock()  # torch's random numbers are put aside by one thread at a time
 
 
 class HasMembers:
-    """Marks a module that is many networks: its output is (members, batch, ...).
+    """Mixin of modules that are many networks: the output is (members, batch, ...).
 
-    ``draws``: whether a forward pass may draw random numbers.
+    Members are the first dimension of all parameters, too. ``draws``: whether a forward pass may
+    draw random numbers.
     """
 
     members: int
     draws: bool = True
+
+    @torch.no_grad()
+    def _copied_to(self: Any, other: Any, members: slice | int) -> Any:
+        """``other``, one network or several, with the parameters of these members."""
+        for its, mine in zip(other.parameters(), self.parameters(), strict=True):
+            its.copy_(mine[members])
+        return other.train(self.training)
+
+    @torch.no_grad()
+    def replace_part(self: Any, members: slice, part: Any) -> None:
+        """Take the parameters of these members from ``part``."""
+        for mine, its in zip(self.parameters(), part.parameters(), strict=True):
+            mine[members] = its
 
 
 class Population(DenseModule, HasMembers):
@@ -47,7 +62,7 @@ class Population(DenseModule, HasMembers):
         widths: Sequence[int],
         *,
         seeds: Sequence[int],
-        activation: str | Callable[[Tensor], Tensor] = "relu",
+        activation: str | Activation = "relu",
         bias: bool = True,
         train_input_eigenvalues: bool = False,
         update: str = "feedforward",
@@ -67,27 +82,23 @@ class Population(DenseModule, HasMembers):
             "train_input_eigenvalues": train_input_eigenvalues,
             "update": update,
         }
-        super().__init__(widths, members=(len(seeds),), device=device, dtype=dtype, **options)
         self.options, self.seeds, self.members = options, tuple(seeds), len(seeds)
+        self.leading = (self.members,)
         self.draws = not isinstance(activation, str)
-        self.reset_parameters()
+        super().__init__(widths, **options, device=device, dtype=dtype)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Every member back to the perceptron of its seed."""
+        """Make every member the perceptron of its seed again."""
         single = self._single()
         for index, seed in enumerate(self.seeds):
             single.reset_parameters(torch.Generator().manual_seed(int(seed)))
             for mine, its in zip(self.parameters(), single.parameters(), strict=True):
                 mine[index].copy_(its)
 
-    @torch.no_grad()
     def member(self, index: int) -> SpectralNetwork:
         """A copy of one member as a network of its own."""
-        network = self._single().to(self.output_eigenvalues.device)
-        for its, mine in zip(network.parameters(), self.parameters(), strict=True):
-            its.copy_(mine[index])
-        return network.train(self.training)
+        return self._copied_to(self._single().to(self.output_eigenvalues.device), index)
 
     def part(self, members: slice) -> "Population":
         """A copy of some of the members as a population of their own, which computes alike."""
@@ -96,16 +107,7 @@ class Population(DenseModule, HasMembers):
             self.widths, seeds=seeds, **self.options, device=like.device, dtype=like.dtype
         )
         part._anchors = self._anchors
-        with torch.no_grad():
-            for its, mine in zip(part.parameters(), self.parameters(), strict=True):
-                its.copy_(mine[members])
-        return part.train(self.training)
-
-    @torch.no_grad()
-    def replace_part(self, members: slice, part: "Population") -> None:
-        """Take the parameters of these members from ``part``."""
-        for mine, its in zip(self.parameters(), part.parameters(), strict=True):
-            mine[members] = its
+        return self._copied_to(part, members)
 
     def _single(self) -> SpectralNetwork:
         """A network like the members, on the CPU; the caller's random numbers are left alone."""
@@ -115,7 +117,7 @@ class Population(DenseModule, HasMembers):
 
     @property
     def recruited(self) -> list[list[int]]:
-        """Of each member, how many eigenvalues of each hidden layer are not exactly zero."""
+        """How many eigenvalues of each hidden layer are not exactly zero, member by member."""
         counts = [count.tolist() for count in self.count_recruited()]
         return [list(layers) for layers in zip(*counts, strict=True)] or [[]] * self.members
 
@@ -130,14 +132,11 @@ class Population(DenseModule, HasMembers):
     def extra_repr(self) -> str:
         return f"{self.members} members, {' → '.join(map(str, self.widths))}"
 
-    def __repr__(self) -> str:
-        return f"Population({self.extra_repr()})"
-
 
 def members_of(module: nn.Module) -> int | None:
     """How many networks the population inside ``module`` has; None where there is none."""
-    parts = module.modules()
-    return next((part.members for part in parts if isinstance(part, HasMembers)), None)
+    populations = (inner for inner in module.modules() if isinstance(inner, HasMembers))
+    return next((population.members for population in populations), None)
 
 
 def is_silent(module: nn.Module) -> bool:

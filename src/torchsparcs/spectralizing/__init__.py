@@ -1,1 +1,1 @@
-"""Networks inside somebody's model: found, replaced by spectral ones, their weights kept."""
+"""Replacement of networks inside any model by spectral ones, which may keep their weights."""

@@ -1,28 +1,26 @@
-"""From layers inside any module to spectral networks, the way that ``extract`` comes back."""
+"""Replacement of layers inside any module by spectral networks, which ``extract`` undoes."""
 
 import copy
 import fnmatch
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from torch import Tensor, nn
 
 from torchsparcs.messages import quoted
 from torchsparcs.spectral.chain import SpectralChain
-from torchsparcs.spectral.network import SpectralNetwork
-from torchsparcs.spectralizing.convolution_stacks import (
-    ConvolutionStack,
-    convolution_names,
-    fresh_chain,
-    is_convolutional,
-    read_convolutions,
-)
+from torchsparcs.spectral.layer_kinds import another
+from torchsparcs.spectral.network import SpectralNetwork, checked_widths
+from torchsparcs.spectralizing.functions import Activation, is_idle
+from torchsparcs.spectralizing.refusals import check_alone
 from torchsparcs.spectralizing.stacks import (
-    Activation,
-    LinearStack,
+    CONVOLUTIONAL,
+    LINEAR,
     Stack,
-    is_idle,
+    is_convolutional,
     read_stack,
     stack_names,
 )
@@ -96,25 +94,23 @@ def spectralize(
     # a deep copy that finds these already copied copies all the rest
     memo: dict[int, Any] = {}
     for name in names:
-        part = module.get_submodule(name)
-        stack = _read(module, part, name, is_named=name in targets)
+        replaced = module.get_submodule(name)
+        stack = _read(module, name, is_named=name in targets)
         if stack.left_out:
             lost = ", ".join(stack.left_out)
             warnings.warn(
                 f"Left out between the layers of {name!r}: {lost}.", UserWarning, stacklevel=2
             )
-        network = _network(stack, hidden, activation, keep_weights, name)
-        memo[id(part)] = _in_its_place(network.train(part.training), stack, part, memo)
+        network = _network(stack, hidden, activation, keep_weights, name).train(replaced.training)
+        memo[id(replaced)] = _with_neighbours(network, stack, memo)
     result = copy.deepcopy(module, memo)
     for name in names:
-        _leave_fast_paths_(result, name)
+        _disable_fast_paths_(result, name)
     return result
 
 
-def _read(
-    module: nn.Module, part: nn.Module, name: str, *, is_named: bool
-) -> LinearStack | ConvolutionStack:
-    """What ``part`` of ``module`` is, or a ValueError where it cannot be replaced.
+def _read(module: nn.Module, name: str, *, is_named: bool) -> Stack:
+    """The stack at ``name`` in ``module``, or a ValueError where it cannot be replaced.
 
     Convolutions are, which start afresh, only where ``name`` was given and not found by a pattern.
     """
@@ -123,40 +119,38 @@ def _read(
             "Expected a target outside nn.MultiheadAttention, which reads the weights of its "
             f"Linears directly. Got {name!r}."
         )
-    convolves = is_named and is_convolutional(part)
-    stack = (read_convolutions if convolves else read_stack)(part, name)
-    _check_alone(module, part, stack, name)
+    target = module.get_submodule(name)
+    kind = CONVOLUTIONAL if is_named and is_convolutional(target) else LINEAR
+    stack = read_stack(target, name, kind)
+    check_alone(module, name, stack.layers)
     return stack
 
 
 def _network(
-    stack: LinearStack | ConvolutionStack,
+    stack: Stack,
     hidden: Sequence[int] | None,
     activation: Activation | None,
     keep_weights: bool,
     name: str,
 ) -> SpectralNetwork | SpectralChain:
-    """What comes in the place of ``stack``."""
-    own = "relu" if stack.activation is None else stack.activation
-    function = copy.deepcopy(own if activation is None else activation)
-    if isinstance(stack, ConvolutionStack):
+    """A spectral network for the place of ``stack``."""
+    of_stack = "relu" if stack.activation is None else stack.activation
+    function = copy.deepcopy(of_stack if activation is None else activation)
+    first, *between, last = stack.widths
+    widths = [first, *(between if hidden is None else hidden), last]
+    if stack.convolves:
         if keep_weights:
             raise ValueError(
                 "Expected Linears where weights are kept: convolutions start afresh, as one linear "
                 f"map. Got {name!r}."
             )
-        return fresh_chain(stack, hidden, function, name)
-    widths = stack.widths[1:-1] if hidden is None else hidden
-    if not widths:
+        return _chain(stack, widths, function, name)
+    if len(widths) == 2:
         raise ValueError(f"Expected hidden widths for a single Linear. Got none for {name!r}.")
-    network = SpectralNetwork(
-        [stack.widths[0], *widths, stack.widths[-1]],
-        activation=function,
-        bias=stack.has_bias,
-        device=stack.layers[0].weight.device,
-        dtype=stack.layers[0].weight.dtype,
-    )
-    if keep_weights and activation is not None and len(stack.layers) > 1:
+    weight = stack.layers[0].weight
+    options: Any = {"bias": stack.has_bias, "device": weight.device, "dtype": weight.dtype}
+    network = SpectralNetwork(widths, activation=function, **options)
+    if keep_weights and activation is not None and len(stack.maps) > 1:
         raise ValueError(
             "Expected no other activation where the weights of a stack are kept. "
             f"Got {network.activation_name}."
@@ -164,6 +158,33 @@ def _network(
     if keep_weights:
         start_from_(network, stack, name)
     return network
+
+
+def _chain(stack: Stack, channels: list[int], activation: Activation, name: str) -> SpectralChain:
+    """A chain of maps like those of ``stack`` that starts as one linear map.
+
+    Where the stack normalises its channels the chain does, too, in its own way.
+    """
+    if len(channels) != len(stack.widths):
+        raise ValueError(
+            f"Expected hidden to be channels between the layers of {name!r}, like "
+            f"{stack.widths[1:-1]}. Got {channels[1:-1]}."
+        )
+    counts, weight = checked_widths(channels), stack.layers[0].weight
+    try:
+        maps = [
+            another(one, pair, bias=False, device=weight.device, dtype=weight.dtype)
+            for one, pair in zip(stack.maps, pairwise(counts), strict=True)
+        ]
+    except ValueError as error:  # of groups
+        raise ValueError(
+            f"Expected channels that the layers of {name!r} can have. Got {[*counts]}: {error}."
+        ) from error
+    chain = SpectralChain(
+        maps, activation=activation, bias=stack.has_bias, normalise=stack.is_normalised
+    )
+    chain.reset_parameters()
+    return chain
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -174,14 +195,17 @@ def _resolved(module: nn.Module, targets: Sequence[Any]) -> list[str]:
     known = [name for name, _ in module.named_modules(remove_duplicate=False)]
     names: dict[str, None] = {}
     for target in targets:
-        found = [target] if target in known else _matches(module, known, target)
-        if not found:
+        matches = [target] if target in known else _matches(module, known, target)
+        if not matches:
+            can_be = [
+                name for kind in (LINEAR, CONVOLUTIONAL) for name in stack_names(module, kind)
+            ]
             raise ValueError(
                 "Expected the name of a Linear, of a stack of them, or a pattern of such names, or "
                 f"the name of a stack of convolutions. Got {target!r}. "
-                f"There are {quoted(_known(module)) or 'none'}."
+                f"There are {quoted(list(dict.fromkeys(can_be))) or 'none'}."
             )
-        names.update(dict.fromkeys(found))
+        names.update(dict.fromkeys(matches))
     if not names:
         raise ValueError("Expected at least one target. Got none.")
     for inner in names:
@@ -192,7 +216,7 @@ def _resolved(module: nn.Module, targets: Sequence[Any]) -> list[str]:
 
 
 def _matches(module: nn.Module, known: Sequence[str], pattern: Any) -> list[str]:
-    """What can be replaced under ``pattern``, or else what cannot, which will be told why.
+    """The names under ``pattern`` of what can be replaced, or one that cannot and will say why.
 
     A pattern that fits a stack and the Linears inside it means the stack.
     """
@@ -202,20 +226,15 @@ def _matches(module: nn.Module, known: Sequence[str], pattern: Any) -> list[str]
     def among(names: Sequence[str]) -> list[str]:
         return [name for name in names if name and fnmatch.fnmatchcase(name, pattern)]
 
-    found, others = among(stack_names(module)), among(known)
+    stacks, others = among(stack_names(module, LINEAR)), among(known)
     convolving = [name for name in others if is_convolutional(module.get_submodule(name))]
-    if convolving and not found:
+    if convolving and not stacks:
         raise ValueError(
             "Expected stacks of convolutions by their names, because they start afresh: patterns "
             f"find Linears only. Got {pattern!r}, which fits {quoted(convolving)}."
         )
-    whole = [name for name in found if not any(_is_inside(name, other) for other in found)]
+    whole = [name for name in stacks if not any(_is_inside(name, other) for other in stacks)]
     return whole or others[:1]
-
-
-def _known(module: nn.Module) -> list[str]:
-    """The names of all that can be replaced."""
-    return list(dict.fromkeys([*stack_names(module), *convolution_names(module)]))
 
 
 def _is_inside(name: str, outer: str) -> bool:
@@ -224,40 +243,11 @@ def _is_inside(name: str, outer: str) -> bool:
 
 def _ancestors(module: nn.Module, name: str) -> list[nn.Module]:
     """The modules around ``name``, from ``module`` inwards."""
-    path = name.split(".") if name else []
-    return [module.get_submodule(".".join(path[:depth])) for depth in range(len(path))]
+    keys = name.split(".") if name else []
+    return [module.get_submodule(".".join(keys[:depth])) for depth in range(len(keys))]
 
 
-# --- what others depend on ------------------------------------------------------------------------
-
-
-def _check_alone(module: nn.Module, part: nn.Module, stack: Stack, name: str) -> None:
-    """A ValueError where something else than its place in ``module`` depends on ``part``."""
-    places = list(module.named_modules(remove_duplicate=False))
-    for own in (part, *stack.layers):
-        found = [place for place, other in places if other is own]
-        if len(found) > 1:
-            raise ValueError(
-                f"Expected a target that stands in one place. Got {name!r}, shared by "
-                f"{quoted(found)}."
-            )
-    owners = [
-        (id(parameter), f"{place}.{key}" if place else key)
-        for place, other in module.named_modules()
-        for key, parameter in other._parameters.items()
-    ]
-    for parameter in (p for layer in stack.layers for p in layer.parameters()):
-        found = [owner for identity, owner in owners if identity == id(parameter)]
-        if len(found) > 1:
-            raise ValueError(
-                f"Expected a target with parameters of its own. Got {name!r}, where one tensor is "
-                f"{quoted(found)}."
-            )
-
-
-def _in_its_place(
-    network: nn.Module, stack: Stack, part: nn.Module, memo: dict[int, Any]
-) -> nn.Module:
+def _with_neighbours(network: nn.Module, stack: Stack, memo: dict[int, Any]) -> nn.Module:
     """``network`` with copies, under their names, of what comes before and after it."""
     before, after = (
         {key: copy.deepcopy(other, memo) for key, other in others if not is_idle(other)}
@@ -265,15 +255,13 @@ def _in_its_place(
     )
     if not before and not after:
         return network
-    chain = nn.Sequential()
-    for key, other in (before | {stack.first: network} | after).items():
-        chain.add_module(key, other)
-    chain.training = part.training
-    return chain
+    sequence = nn.Sequential(OrderedDict(before | {stack.first: network} | after))
+    sequence.training = network.training
+    return sequence
 
 
-def _leave_fast_paths_(module: nn.Module, name: str) -> None:
-    """In evaluation torch's own encoder reads the weights of its Linears, unless told not to."""
+def _disable_fast_paths_(module: nn.Module, name: str) -> None:
+    """Keep torch's encoder, in evaluation, from reading the weights of the Linears at ``name``."""
     for outer in _ancestors(module, name):
         if isinstance(outer, nn.TransformerEncoderLayer):
             outer.activation_relu_or_gelu = 0

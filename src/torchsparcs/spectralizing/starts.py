@@ -1,4 +1,4 @@
-"""Spectral parameters that compute what Linears did, up to rounding."""
+"""Initial spectral parameters that compute what Linears did, up to rounding."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from torchsparcs.spectral.network import SpectralNetwork
-from torchsparcs.spectralizing.stacks import LinearStack, grid, is_same
+from torchsparcs.spectralizing.functions import grid, is_same
+from torchsparcs.spectralizing.stacks import Stack
 
 
 @torch.no_grad()
-def start_from_(network: SpectralNetwork, stack: LinearStack, name: str) -> None:
+def start_from_(network: SpectralNetwork, stack: Stack, name: str) -> None:
     """Give ``network`` the function of ``stack``, or raise a ValueError that says what it lacks.
 
     ``network`` is fresh, and has the inputs, outputs, bias and activation of ``stack``.
@@ -26,8 +27,8 @@ def start_from_(network: SpectralNetwork, stack: LinearStack, name: str) -> None
         _start_as_stack_(network, stack, name)
 
 
-def _start_as_perceptron_(network: SpectralNetwork, stack: LinearStack, name: str) -> None:
-    """Transfers with W = (−1)ᴮ φ_{B−1} ··· φ_0, the hidden eigenvalues zero, the output's one.
+def _start_as_perceptron_(network: SpectralNetwork, stack: Stack, name: str) -> None:
+    """Set transfers with W = (−1)ᴮ φ_{B−1} ··· φ_0, hidden eigenvalues zero, the output's one.
 
     With W = U S Vᵀ of rank r, bias column included, and orthonormal Q_k (N_k, r), Q_0 = V,
 
@@ -60,8 +61,8 @@ def _start_as_perceptron_(network: SpectralNetwork, stack: LinearStack, name: st
     network.transfers[-1].copy_((-1) ** depth * (u[:, :rank] * root) @ bases[-1].T)
 
 
-def _start_as_stack_(network: SpectralNetwork, stack: LinearStack, name: str) -> None:
-    """All neurons of the stack recruited: L_k = −k/κ in hidden layer k, where f(h) − f(−h) = κh.
+def _start_as_stack_(network: SpectralNetwork, stack: Stack, name: str) -> None:
+    """Recruit all neurons of the stack: L_k = −k/κ in hidden layer k, where f(h) − f(−h) = κh.
 
     Then pre_k = φ_{k−1} z_{k−1} / κ and z_k = f(pre_k) − κ pre_k = f(−pre_k), so that with
 
@@ -90,10 +91,9 @@ def _start_as_stack_(network: SpectralNetwork, stack: LinearStack, name: str) ->
             eigenvalues[:rows] = -(k + 1) / kappa
             if constant:
                 transfer[rows, place] = -1 / says
-                own = 0.0 if k + 2 == depth else -(k + 1) / kappa
-                pre = torch.full((1, 1), own - level, dtype=torch.float64)
-                level, says = own, float(network.activation(pre)) + 1
-                eigenvalues[rows] = own
+                eigenvalues[rows] = 0.0 if k + 2 == depth else -(k + 1) / kappa
+                pre = (eigenvalues[rows] - level).view(1, 1)
+                level, says = float(eigenvalues[rows]), float(network.activation(pre)) + 1
             network.hidden_eigenvalues[k].copy_(eigenvalues)
         network.transfers[k].copy_(transfer)
 

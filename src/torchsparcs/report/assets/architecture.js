@@ -15,29 +15,46 @@ function sceneOf(candidate) {
 function cutScene(picture) {
   const last = picture.layers.length - 1;
   const layers = picture.layers.map((layer, depth) => {
-    const name = layerName(depth, last);
-    const isClose = layer.per > 1 || layer.width > facts.most_neurons; // no room for those that are not read
+    const name = layerName(depth, last), places = Math.max(layer.width, offeredAt(picture, depth));
+    const isClose = layer.per > 1 || places > facts.most_neurons; // no room for those that are not there
+    const top = Math.max(...layer.size, 1e-12);
     const nodes = layer.size.map((size, i) => ({
-      slot: isClose ? i : layer.index[i], size,
+      slot: isClose ? i : layer.index[i], size: size / top, kind: isLinear(layer, i) ? " linear" : "",
       words: nodeWords(layer, depth, last, i, last > 1 && depth > 0 && depth < last ? `strength ${short(size)}` : ""),
     }));
-    const top = Math.max(...layer.size, 1e-12);
-    nodes.forEach((node) => { node.size /= top; });
-    const count = depth === 0 && layer.alive < layer.width ? `${whole(layer.alive)} of ${whole(layer.width)} read` : whole(layer.width);
-    return { name, per: layer.per, slots: isClose ? nodes.length : layer.width, nodes, count };
+    const parts = channelsOf(layer);
+    const count = parts ? `${whole(parts.active)} + ${whole(parts.linear)}`
+      : layer.alive < layer.width ? `${whole(layer.alive)} of ${whole(layer.width)} read` : whole(layer.width);
+    return { name, per: layer.per, slots: isClose ? nodes.length : places, isOpen: true, nodes, count, tight: whole(layer.alive), map: mapWords(layer) };
   });
   const top = Math.max(...picture.bands.map((band) => band[2]), 1e-12);
   const bands = picture.bands.map(([source, target, strength, weights]) => ({ source, target, share: strength / top,
-    words: `${layerName(source, last)} → ${layerName(target, last)}\n${plural(weights, "weight")}, norm ${short(strength)}` }));
+    words: [`${layerName(source, last)} → ${layerName(target, last)}`, mapWords(picture.layers[target]),
+      `${plural(weights, "weight")}, norm ${short(strength)}`].filter(Boolean).join("\n") }));
   return { layers, bands };
 }
 
+// Of a chain: the channels that a hidden layer was offered, those that pass the activation, and what gives them.
+const isChain = (picture) => Boolean(picture.layers[1].map);
+const offeredAt = ({ layers }, depth) =>
+  (isChain({ layers }) && layers.length === facts.widths.length && depth > 0 && depth < layers.length - 1 ? facts.widths[depth] : 0);
+const isLinear = (layer, i) => layer.linear_from !== null && i >= layer.linear_from;
+function channelsOf(layer) {
+  if (layer.linear_from === null) return null;
+  const active = layer.per > 1 ? layer.count.slice(0, layer.linear_from).reduce((sum, count) => sum + count, 0) : layer.linear_from;
+  return { active, linear: layer.width - active };
+}
+function mapWords({ map }) {
+  if (!map) return "";
+  const stride = /[^1 ×]/.test(map.stride) ? `, stride ${map.stride}` : "";
+  return `${map.kind}${map.kernel_size ? ` ${map.kernel_size}` : ""}${stride}`;
+}
+
 function nodeWords(layer, depth, last, i, strength) {
-  const grouped = layer.per > 1;
-  const title = depth === 0 && !grouped && facts.inputs[layer.index[i]] !== undefined ? facts.inputs[layer.index[i]]
-    : depth === last && !grouped && facts.outputs[i] !== undefined ? facts.outputs[i]
-      : grouped ? `${plural(Math.min(layer.per, layer.alive - i * layer.per), "neuron")}, means` : `neuron ${layer.index[i]}`;
-  return [`${layerName(depth, last)}: ${title}`, strength,
+  const name = (depth === 0 ? facts.inputs : depth === last ? facts.outputs : [])[layer.index?.[i]];
+  const title = name ?? (layer.per > 1 ? `${plural(layer.count[i], facts.unit)}, means` : `${facts.unit} ${layer.index[i]}`);
+  const kind = layer.linear_from === null ? "" : isLinear(layer, i) ? "linear: goes on as it is" : "active: passes the activation";
+  return [`${layerName(depth, last)}: ${title}`, kind, strength,
     [depth > 0 ? `fan-in ${whole(Math.round(layer.fan_in[i]))}` : "", depth < last ? `fan-out ${whole(Math.round(layer.fan_out[i]))}` : ""].filter(Boolean).join(", "),
   ].filter(Boolean).join("\n");
 }
@@ -53,11 +70,11 @@ function grownScene(growth, stop) {
     const depth = place + 1, grouped = layer.per > 1;
     const nodes = layer.values[stop].map((value, i) => ({ slot: i, size: Math.sqrt(Math.abs(value) / largest), value,
       words: grouped
-        ? `${layerName(depth, last)}: ${plural(Math.min(layer.per, counts[depth] - i * layer.per), "neuron")}\nmean |eigenvalue| ${short(value)}\n${fans(depth)}`
-        : `${layerName(depth, last)}: neuron ${layer.index[i]}\neigenvalue ${short(value)}\n${fans(depth)}` }))
+        ? `${layerName(depth, last)}: ${plural(Math.min(layer.per, counts[depth] - i * layer.per), facts.unit)}\nmean |eigenvalue| ${short(value)}\n${fans(depth)}`
+        : `${layerName(depth, last)}: ${facts.unit} ${layer.index[i]}\neigenvalue ${short(value)}\n${fans(depth)}` }))
       .filter((node) => node.value !== 0);
     const slots = Math.max(grouped ? Math.ceil(Math.max(...layer.recruited) / layer.per) : layer.index.length, 1);
-    return { name: layerName(depth, last), per: layer.per, slots, nodes, count: `${whole(counts[depth])} of ${whole(layer.width)}` };
+    return { name: layerName(depth, last), per: layer.per, slots, nodes, count: `${whole(counts[depth])} of ${whole(layer.width)}`, tight: whole(counts[depth]) };
   });
   const top = Math.max(...growth.layers.flatMap((layer) => layer.norm), 1e-12);
   const norms = [1, ...growth.layers.map((layer) => layer.norm[stop] / top), 1];
@@ -75,8 +92,8 @@ function endLayer(depth, last, width, names) {
   const per = width > facts.most_neurons ? Math.ceil(width / facts.groups) : 1;
   const slots = Math.ceil(width / per);
   const nodes = Array.from({ length: slots }, (_, i) => ({ slot: i, size: 1,
-    words: `${layerName(depth, last)}: ${per > 1 ? plural(Math.min(per, width - i * per), "neuron") : names[i] ?? i}` }));
-  return { name: layerName(depth, last), per, slots, nodes, count: whole(width) };
+    words: `${layerName(depth, last)}: ${per > 1 ? plural(Math.min(per, width - i * per), facts.unit) : names[i] ?? i}` }));
+  return { name: layerName(depth, last), per, slots, nodes, count: whole(width), tight: whole(width) };
 }
 
 function architectureView(host) {
@@ -90,18 +107,19 @@ function architectureView(host) {
   const reach = Math.max(0, ...scene.bands.map((band) => band.target - band.source));
   const arcs = reach > 1 ? 26 + 22 * Math.min(reach, 4) : 16;
   const tall = Math.max(6, ...rows) * pitch;
-  const { svg } = canvas(host, arcs + tall + 62, architectureLabel(candidate, scene), "application");
+  const isTight = gap < 84, isNamed = gap > 150 && layers.some((layer) => layer.map);
+  const { svg } = canvas(host, arcs + tall + (isNamed ? 79 : 62), architectureLabel(candidate, scene), "application");
   const middle = arcs + tall / 2;
   const columns = layers.map((layer, i) => ({ x: side + i * gap, half: (files[i] * pitch) / 2, top: middle - (rows[i] * pitch) / 2 }));
   const bandGroup = draw("g", {}), nodeGroup = draw("g", {});
   for (const band of scene.bands) bandGroup.append(bandShape(band, columns, middle, arcs, tall));
   const all = layers.map((layer, depth) => layerShape(layer, depth, last, columns[depth], rows[depth], pitch, nodeGroup));
   layers.forEach((layer, depth) => {
-    const y = arcs + tall + 24, isTight = gap < 84;
+    const y = arcs + tall + 24;
     const name = isTight ? layer.name.replace("puts", "").replace("hidden ", "h") : layer.name;
-    const count = isTight ? layer.count.split(" ")[0] : layer.count;
     svg.append(text(columns[depth].x, y, name, { class: "strong", "text-anchor": "middle" }),
-      text(columns[depth].x, y + 17, count, { "text-anchor": "middle" }));
+      text(columns[depth].x, y + 17, isTight ? layer.tight : layer.count, { "text-anchor": "middle" }));
+    if (isNamed && layer.map) svg.append(text(columns[depth].x, y + 34, layer.map, { "text-anchor": "middle" }));
   });
   svg.append(bandGroup, nodeGroup);
   walkWithKeys(svg, all);
@@ -127,11 +145,11 @@ function layerShape(layer, depth, last, column, rows, pitch, group) {
   const kind = depth === 0 ? " input" : depth === last ? " output" : "";
   const at = (slot) => ({ cx: (column.x - column.half + pitch * (Math.floor(slot / rows) + 0.5)).toFixed(1), cy: (column.top + pitch * ((slot % rows) + 0.5)).toFixed(1) });
   const working = new Set(layer.nodes.map((node) => node.slot));
-  for (let slot = 0; depth === 0 && slot < layer.slots; slot++) {
+  for (let slot = 0; layer.isOpen && slot < layer.slots; slot++) {
     if (!working.has(slot)) group.append(draw("circle", { class: "node unread", ...at(slot), r: Math.min(2, pitch / 4) }));
   }
   return layer.nodes.map((node) => {
-    const shape = draw("circle", { class: `node${kind}`, ...at(node.slot), r: (pitch * (0.12 + 0.33 * node.size)).toFixed(2) });
+    const shape = draw("circle", { class: `node${kind}${node.kind || ""}`, ...at(node.slot), r: (pitch * (0.12 + 0.33 * node.size)).toFixed(2) });
     group.append(withTip(shape, node.words));
     return { shape, words: node.words };
   });
@@ -160,7 +178,7 @@ function walkWithKeys(svg, layers) {
 
 function architectureLabel(candidate, scene) {
   const when = isCut() ? "after cutting" : `at epoch ${stopsOf(candidate)[state.stop]}`;
-  return `The network ${when}: ${scene.layers.map((layer) => `${layer.name} ${layer.count}`).join(", ")}. Arrow keys go from neuron to neuron.`;
+  return `The network ${when}: ${scene.layers.map((layer) => `${layer.name} ${layer.count}`).join(", ")}. Arrow keys go from ${facts.unit} to ${facts.unit}.`;
 }
 
 function architectureWords() {
@@ -171,16 +189,36 @@ function architectureWords() {
   range.value = Math.min(state.stop, stops.length);
   const growth = growthOf(candidate);
   const recruits = isCut() ? 0 : growth.layers.reduce((total, layer) => total + layer.recruited[state.stop], 0);
-  const words = isCut() ? `cut and fine-tuned: ${plural(candidate.neurons, "neuron")}`
+  const words = isCut() ? `cut and fine-tuned: ${plural(candidate.neurons, facts.unit)}`
     : `epoch ${stops[state.stop]}: ${whole(recruits)} recruited`;
   byId("stop-words").textContent = stops.length ? words : "";
   range.setAttribute("aria-valuetext", words);
-  const grouped = sceneOf(candidate).layers.filter((layer) => layer.per > 1);
+  const grouped = sceneOf(candidate).layers.filter((layer) => layer.per > 1), units = `${facts.unit}s`, Units = units[0].toUpperCase() + units.slice(1);
   const together = grouped.length
-    ? ` Layers with too many neurons to tell apart are shown in groups, from the strongest: a dot stands for up to ${Math.max(...grouped.map((layer) => layer.per))} neurons.` : "";
+    ? ` Layers with too many ${units} to tell apart are shown in groups, from the strongest: a dot stands for up to ${Math.max(...grouped.map((layer) => layer.per))} ${units}.` : "";
+  const chain = isChain(candidate.picture);
+  const colours = chain ? "Blue channels, the first number, pass the activation; orange ones, the second, are linear and go on as they are" + (candidate.picture.layers.some((_, depth) => offeredAt(candidate.picture, depth)) ? "; small hollow ones were offered and are not there." : ".")
+    : "";
+  const bands = chain ? "bands by the norm of theirs. " : "bands by the norm of theirs: blue from layer to layer, orange where they skip layers.";
   byId("architecture-note").textContent = (isCut()
-    ? "What was cut has weights, no eigenvalues any more: neurons are sized by their strength, the norm of the weights that come in times that of those that go out, bands by the norm of theirs: blue from layer to layer, orange where they skip layers."
-    : (facts.starts_awake ? "This search started awake, with every neuron recruited, and sent them to sleep. " : "It starts as a perceptron. ") +
-      "Neurons are sized by their eigenvalue, bands by the eigenvalues of the layers at their ends. These are the neurons before the cut.") +
+    ? `What was cut has weights, no eigenvalues any more: ${units} are sized by their strength, the norm of the weights that come in times that of those that go out, ${bands}${colours}`
+    : (facts.starts_awake ? "This search started awake, with every neuron recruited, and sent them to sleep. " : facts.is_table ? "It starts as a perceptron. " : "") +
+      `${Units} are sized by their eigenvalue, bands by the eigenvalues of the layers at their ends. These are the ${units} before the cut.`) +
     together + (stops.length ? "" : facts.is_refitted ? " It was refitted, not grown." : " How it grew was not recorded.");
+  layerTable(candidate.picture);
+}
+
+// The layers of a chain in words.
+function layerTable(picture) {
+  byId("layers-table").hidden = !isChain(picture);
+  if (!isChain(picture)) return;
+  const last = picture.layers.length - 1;
+  const rows = picture.layers.slice(1).map((layer, i) => {
+    const parts = channelsOf(layer), offered = offeredAt(picture, i + 1);
+    const cells = [layer.map.kind, layer.map.kernel_size || "–", layer.map.stride || "–",
+      parts ? whole(parts.active) : "–", parts ? whole(parts.linear) : whole(layer.width), offered ? whole(offered) : "–", whole(picture.bands[i][3])];
+    return make("tr", {}, [make("th", { scope: "row" }, layerName(i + 1, last)), ...cells.map((words, k) => make("td", k > 2 ? { class: "number" } : {}, words))]);
+  });
+  const head = ["layer", "kind", "kernel", "stride", "active", "linear", "offered", "weights"];
+  byId("layers").replaceChildren(make("thead", {}, make("tr", {}, head.map((words, k) => make("th", { scope: "col", class: k > 3 ? "number" : "" }, words)))), make("tbody", {}, rows));
 }

@@ -57,17 +57,17 @@ function recruitedView(host) {
   const layers = growth.recruited[0].map((_, layer) => growth.recruited.map((counts) => counts[layer]));
   const most = Math.max(1, ...layers.flat());
   const styles = ["blue", "orange", "green"];
-  lineChart(host, { label: `Recruited neurons over training; at the end ${layers.map((counts, i) => `${counts[counts.length - 1]} in hidden layer ${i + 1}`).join(", ")}`,
+  lineChart(host, { label: `Recruited ${facts.unit}s over training; at the end ${layers.map((counts, i) => `${counts[counts.length - 1]} in hidden layer ${i + 1}`).join(", ")}`,
     x: overTraining(growth),
-    y: { from: 0, to: most * 1.12, name: "recruited neurons" },
+    y: { from: 0, to: most * 1.12, name: `recruited ${facts.unit}s` },
     series: layers.map((counts, i) => ({ points: counts.map((count, e) => [growth.epochs[e], count]), style: styles[i % 3], name: `hidden ${i + 1}` })) });
 }
 
 function trainingWords() {
   const growth = growthOf(chosen());
-  const how = chosen().kept_linear ? "kept linear" : `trained with penalty weight ${short(chosen().penalty_weight)}`;
+  const how = chosen().kept_linear ? ", kept linear" : chosen().penalty_weight === null ? "" : `, trained with penalty weight ${short(chosen().penalty_weight)}`;
   byId("training-note").textContent = !growth ? ""
-    : (facts.is_refitted ? "This candidate, fine-tuned from where the earlier search left it." : `The network this candidate was cut from, ${how}.`) +
+    : (facts.is_refitted ? "This candidate, fine-tuned from where the earlier search left it." : `The network this candidate was cut from${how}.`) +
       (known(growth.score).length ? "" : " Scores are taken after training, on rows that were kept aside: they are on the front.");
 }
 
@@ -89,7 +89,7 @@ function eigenvalueView(host) {
       if (!count) return;
       const x = toX(edge(bin));
       parts.svg.append(withTip(draw("rect", { class: "bar", x: x + 0.5, y: toY(count), width: Math.max(toX(edge(bin + 1)) - x - 1, 1), height: box.bottom - toY(count) }),
-        `${plural(count, "neuron")}\n${short(edge(bin))} to ${short(edge(bin + 1))}`));
+        `${plural(count, facts.unit)}\n${short(edge(bin))} to ${short(edge(bin + 1))}`));
     });
     parts.svg.append(text(box.right, 13, words, { "text-anchor": "end", class: "strong" }));
   });
@@ -100,7 +100,7 @@ function eigenvalueWords() {
   if (!growth || !growth.layers.length) { byId("eigenvalue-note").textContent = ""; return; }
   const stop = Math.min(state.stop, growth.stops.length - 1);
   byId("eigenvalue-note").textContent =
-    `Epoch ${growth.stops[stop]} of the training, before the cut; the slider of the architecture moves it. A zero is a neuron that was not recruited.`;
+    `Epoch ${growth.stops[stop]} of the training, before the cut; the slider of the architecture moves it. A zero is a ${facts.unit} that was not recruited.`;
 }
 
 // Score against size while one member was cut down, the others faint.
@@ -125,6 +125,7 @@ function pruningView(host) {
 }
 
 function pruningWords() {
+  const others = facts.is_table ? " Grey lines are those trained with other penalties." : "";
   byId("pruning-note").textContent = facts.attempts.length
-    ? "The blue line is the network this candidate was cut from, on its way down: cut, refitted, fine-tuned and judged at every size. Grey lines are those trained with other penalties." : "";
+    ? `The blue line is the network this candidate was cut from, on its way down: cut, refitted, fine-tuned and judged at every size.${others}` : "";
 }

@@ -144,7 +144,7 @@ function frontWords() {
     "Click one, or go along them with the arrow keys: everything below follows.";
   byId("front-legend").replaceChildren(
     sample(draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 }), plural(facts.candidates.length, "candidate")),
-    sample(draw("g", { class: "point linear" }, draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 })), "linear model"),
+    ...(facts.is_table ? [sample(draw("g", { class: "point linear" }, draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 })), "linear model")] : []),
     sample(draw("line", { class: "rule", x1: 0, x2: 18, y1: 7, y2: 7 }), facts.tolerance_words),
   );
   const index = budgetPick();

@@ -36,17 +36,17 @@ function switcherWords() {
   byId("previous").setAttribute("aria-disabled", state.candidate === 0); // they keep the focus
   byId("next").setAttribute("aria-disabled", state.candidate === facts.candidates.length - 1);
   for (const row of byId("candidates").querySelectorAll("tbody tr")) row.classList.toggle("chosen", Number(row.dataset.index) === state.candidate);
-  for (const row of byId("columns").querySelectorAll("tbody tr")) markRead(row);
+  for (const row of document.querySelectorAll("#columns tbody tr")) markRead(row);
   const rule = candidate.rules.find((each) => each !== "linear");
   const pick = candidate.pick === "linear" ? '"linear"' : rule ? `"${rule}"` : candidate.pick;
   const folder = facts.folder === null ? "THE FOLDER OF THE SEARCH" : facts.folder;
   byId("snippet").textContent = [
     "from torchsparcs import load_result", "",
     `result = load_result(${JSON.stringify(folder)})`,
-    "table = ...  # a data frame with the same columns",
-    `answers = result.predict(table, pick=${pick})`,
+    facts.is_table ? "table = ...  # a data frame with the same columns" : "rows = ...  # as the network takes them",
+    `answers = result.predict(${facts.is_table ? "table" : "rows"}, pick=${pick})`,
     `network = result.pick(${pick}).network`,
-    `module = result.deployed(${pick})  # an nn.Module`,
+    ...(facts.is_table ? [`module = result.deployed(${pick})  # an nn.Module`] : []),
   ].join("\n");
 }
 
@@ -87,6 +87,7 @@ function aboutLists() {
     const pairs = list.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
     byId("about").append(make("div", {}, [make("h3", {}, title), make("dl", {}, pairs)]));
   }
+  if (!facts.columns) return byId("columns-table").remove();
   const { rows, more } = facts.columns;
   byId("columns-summary").textContent = `Columns, and which of them the candidate reads (${whole(rows.length + more)})`;
   const lines = rows.map(([name, content, from, to]) =>

@@ -1,17 +1,18 @@
-"""Matplotlib figures for print. Every function draws numbers on axes that it is given."""
+"""Matplotlib figures for the paper. Every function draws numbers on axes that it is given."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torchsparcs.report import figures
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Safe for colour-blind readers (Okabe and Ito).
-BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
-GREY, LIGHT = "#666666", "#CCCCCC"
+BLUE, ORANGE, GREEN, RED, PURPLE = figures.COLOURS
+GREY, LIGHT = figures.GREYS
 PANELS_IN_A_ROW = 7
 
 

@@ -1,4 +1,4 @@
-"""What was true and what a candidate said of the rows that judged it."""
+"""What was true and what a candidate predicted for the rows that judged it."""
 
 from typing import Any
 
@@ -6,14 +6,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.report.words import shortened
+from torchsparcs.report.wording import shortened
+from torchsparcs.searching.result import Candidate
 from torchsparcs.tables.target import Target
 
 MOST_SHOWN = 20  # classes of a confusion matrix
 MOST_OUTPUTS = 6  # of a regression
 
 
-def answers_of(candidate: Any, target: Target) -> dict[str, Any] | None:
+def answers_of(candidate: Candidate, target: Target) -> dict[str, Any] | None:
     """A confusion matrix, or pairs in their own units; None where nothing was kept."""
     kept = candidate.answers
     if kept is None:
@@ -21,7 +22,7 @@ def answers_of(candidate: Any, target: Target) -> dict[str, Any] | None:
     return _pairs(kept, target) if target.classes is None else _confusion(candidate, kept, target)
 
 
-def _confusion(candidate: Any, counts: Tensor, target: Target) -> dict[str, Any]:
+def _confusion(candidate: Candidate, counts: Tensor, target: Target) -> dict[str, Any]:
     """True by said; of many classes those with most mistakes, and the rest as one."""
     labels = [shortened(label) for label in target.classes or ()]
     note = ""
@@ -47,9 +48,9 @@ def _confusion(candidate: Any, counts: Tensor, target: Target) -> dict[str, Any]
 def _pairs(pairs: Tensor, target: Target) -> dict[str, Any]:
     """(rows, outputs, 2) back in the units of the target."""
     scale, mean = np.array(target.scale)[:, None], np.array(target.mean)[:, None]
-    own = (pairs.numpy() * scale + mean)[:, :MOST_OUTPUTS]
+    values = (pairs.numpy() * scale + mean)[:, :MOST_OUTPUTS]
     outputs = [
-        {"name": shortened(name), "true": _short(own[:, i, 0]), "said": _short(own[:, i, 1])}
+        {"name": shortened(name), "true": _short(values[:, i, 0]), "said": _short(values[:, i, 1])}
         for i, name in enumerate(target.names[:MOST_OUTPUTS])
     ]
     more = len(target.names) - len(outputs)

@@ -62,5 +62,6 @@ function answersWords() {
   if (!answers) { byId("answers-note").textContent = ""; return; }
   const kind = answers.kind === "confusion" ? "Rows by their true class and the one it said; the darker, the larger its share of the true class. Mistakes are orange."
     : "On the dashed line both are equal. Some of the rows, evenly spread.";
-  byId("answers-note").textContent = `${kind} Each row was answered by a network made in the same way and not fitted to it. ${answers.note}`;
+  const who = facts.is_judged_itself ? "" : " Each row was answered by a network made in the same way and not fitted to it.";
+  byId("answers-note").textContent = `${kind}${who} ${answers.note}`;
 }

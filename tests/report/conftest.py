@@ -1,0 +1,30 @@
+"""Results that several files of this room look at."""
+
+import json
+
+import pytest
+from reports import (
+    small_result,
+)
+
+from torchsparcs import load_result
+
+TASKS = ("multiclass", "binary", "regression")
+
+
+@pytest.fixture(params=TASKS)
+def result(request):
+    return small_result(request.param)
+
+
+@pytest.fixture
+def older(tmp_path):
+    """A result from a folder that knows neither answers nor attempts."""
+    small_result("multiclass").save(tmp_path / "run")
+    found = json.loads((tmp_path / "run" / "front.json").read_text(encoding="utf-8"))
+    del found["answers"], found["attempts"]
+    (tmp_path / "run" / "front.json").write_text(json.dumps(found), encoding="utf-8")
+    settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
+    outer = {name: settings["settings"].pop(name) for name in ("hardware", "versions")}
+    (tmp_path / "run" / "settings.json").write_text(json.dumps({**settings, **outer}))
+    return load_result(tmp_path / "run")

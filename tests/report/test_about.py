@@ -1,0 +1,60 @@
+"""What a front was found with: summaries, never rows."""
+
+import dataclasses
+import json
+
+import pandas as pd
+from reports import COLUMN, X, chain_result, small_result
+
+import torchsparcs.report
+import torchsparcs.searching.folded
+from torchsparcs import CompactNetwork
+from torchsparcs.report import facts_of
+from torchsparcs.report.about import columns_of
+from torchsparcs.report.wording import columns_words
+from torchsparcs.tables.preprocessing import Inputs
+
+
+def test_columns_and_where_their_encoded_ones_are():
+    frame = pd.DataFrame({"t": ["a", "b", "c"] * 2, "k": [1.0] * 6, "n": range(6)})
+    inputs = Inputs.fit(frame, None)
+    small = small_result("binary")
+    preprocessing = dataclasses.replace(small.preprocessing, inputs=inputs)
+    result = dataclasses.replace(small, preprocessing=preprocessing)
+    assert columns_of(result)["rows"] == [
+        ["t", "text, 3 categories", 0, 3],
+        ["k", "constant, left out", 3, 3],
+        ["n", "number, 2.5 ± 1.708", 3, 4],
+    ]
+    network = CompactNetwork([4, 1], [(1, 0)], reads=(0, 1))
+    candidate = dataclasses.replace(small.best(), network=network)
+    assert columns_words(result, candidate) == "on 1 of 3 columns"
+
+
+def test_summaries_but_no_rows(result):
+    settings = facts_of(result)
+    about = {section["title"]: dict(section["facts"]) for section in settings["about"]}
+    assert about["Data"]["rows"] == "150"
+    assert about["Search"]["seed"] == "0"
+    assert about["Configuration"]["steps"] == "60"
+    assert [name for name, _ in settings["about"][-1]["facts"]] == [
+        "torchsparcs", "python", "torch", "hardware", "device", "wall time",
+    ]  # fmt: skip
+    assert about["Made with"]["torchsparcs"] == torchsparcs.__version__
+    assert settings["columns"]["rows"][0][0] == COLUMN
+    text = json.dumps(settings)
+    assert not any(repr(value) in text for value in X["c"])
+
+
+def test_what_a_network_has_not_is_left_out():
+    about = {part["title"]: dict(part["facts"]) for part in facts_of(chain_result())["about"]}
+    assert list(about["Data"]) == ["rows", "row", "judged on", "target", "classes"]
+    assert about["Data"]["row"] == "1 × 6 × 6 inputs"
+    assert about["Search"] == {
+        "widths allowed": "1 → 6 → 8 → 3",
+        "activation": "relu",
+        "budget": "none",
+        "seed": "3",
+    }
+    data = dict(facts_of(chain_result("regression"))["about"][0]["facts"])
+    assert data["target"] == "y"  # whose mean and scale nobody knows

@@ -1,0 +1,96 @@
+"""The sentences of a report."""
+
+import dataclasses
+
+from reports import chain_result, small_result
+
+from torchsparcs import CompactNetwork, SpectralNetwork
+from torchsparcs.report import facts_of
+
+
+def test_the_words():
+    binary, regression = small_result("binary"), small_result("regression")
+    facts = facts_of(binary)
+    one, linear, best = binary.smallest(), binary.linear, binary.best()
+    assert facts["headline"] == (
+        f"A network with {one.parameters} parameters gets {100 * one.score:.1f} % of held-out "
+        "rows right."
+    )
+    allowed = SpectralNetwork(binary.settings["widths"]).size.parameters
+    assert facts["verdict"] == (
+        f"That is {allowed / one.parameters:.1f} times fewer parameters than the network the "
+        f"search was allowed, 3\u00a0→ 12\u00a0→ 6\u00a0→ 1 ({allowed} parameters). The linear "
+        f"model on all columns has {linear.parameters} parameters and reaches "
+        f"{100 * linear.score:.2f} %. The best network has {best.parameters} parameters and "
+        f"reaches {100 * best.score:.2f} %."
+    )
+    lowest = 100 * (best.score - best.standard_error)
+    assert facts["tolerance_words"] == f"one standard error below the best, {lowest:.2f} %"
+    lowest = regression.best().score - 0.001  # its error is smaller than that
+    assert facts_of(regression)["tolerance_words"] == f"0.0010 below the best, {lowest:.4f}"
+    assert facts["judged_by"] == "the 150 rows in turn (2-fold cross-validation)"
+    assert facts["data"] == "150 rows, 3 columns, 2 classes of y"
+
+
+def test_three_linear_models_are_told_apart():
+    small = small_result("binary")
+    some, all_read = small.front[0], small.linear  # on one of three columns; on all
+    two = CompactNetwork([3, 1], [(1, 0)], reads=(0, 2))
+    best = dataclasses.replace(some, network=two, score=0.9)
+    three = dataclasses.replace(small, front=(some, best), linear=all_read)
+    facts = facts_of(three)
+    allowed = SpectralNetwork(small.settings["widths"]).size.parameters
+    assert facts["headline"].startswith("A linear model on 2 of 3 columns, with 3 parameters,")
+    assert facts["verdict"].endswith(
+        f"{allowed} parameters). The linear model on all columns has 4 parameters and reaches "
+        f"{100 * all_read.score:.2f} %."
+    )
+    assert [found["rules"] for found in facts["candidates"]] == [[], ["smallest", "best"],
+                                                                 ["linear"]]  # fmt: skip
+    picked = dataclasses.replace(some, score=0.89)
+    near = dataclasses.replace(three, front=(picked, dataclasses.replace(best, standard_error=1)))
+    assert (
+        "The best linear model, on 2 of 3 columns, has 3 parameters and reaches 90.00 %."
+        in (facts_of(near)["verdict"])
+    )
+    top = dataclasses.replace(all_read, score=0.9, standard_error=1)
+    once = dataclasses.replace(three, front=(picked, top), linear=top)
+    assert facts_of(once)["verdict"].endswith(
+        "The linear model on all columns has 4 parameters and reaches 90.00 %, the best score "
+        "found."
+    )
+    only = dataclasses.replace(three, front=(top,), linear=top)
+    assert facts_of(only)["verdict"].endswith("It is the linear model: nothing larger was "
+                                              "worth its parameters.")  # fmt: skip
+
+
+def test_what_of_the_data_is_on_the_page():
+    assert facts_of(small_result("binary"))["held"] == (
+        "It holds summaries of the data, not its rows."
+    )
+    assert facts_of(small_result("regression"))["held"] == (
+        "Of the data it holds summaries, not its rows, and of the target 150 values, to draw "
+        "predicted against true."
+    )
+
+
+def test_the_words_of_a_network():
+    result = chain_result()
+    small, best = result.smallest(), result.best()
+    facts = facts_of(result)
+    assert facts["headline"] == (
+        f"A linear model with {small.parameters} parameters gets 85.0 % of held-out rows right."
+    )
+    offered = sum(p.numel() for p in result.trained.parameters())
+    assert facts["verdict"] == (
+        f"That is {offered / small.parameters:.1f} times fewer parameters than the network the "
+        f"search was allowed, 1\u00a0→ 6\u00a0→ 8\u00a0→ 3 ({offered} parameters). The best "
+        f"network has {best.parameters:,} parameters and reaches 90.00 %. The rows that judge also "
+        "choose: keep others for a final verdict."
+    )
+    assert facts["data"] == "54 rows, 1 × 6 × 6 inputs, 3 classes of y"
+    assert facts["judged_by"] == "60 held-out rows"
+    whole = facts_of(dataclasses.replace(result, front=(best,)))
+    assert whole["headline"].startswith(f"A network with {best.parameters:,} parameters")
+    assert "no fewer parameters" in whole["verdict"]
+    assert "each layer that is skipped has channels of its own" in whole["verdict"]
