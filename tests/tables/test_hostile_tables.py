@@ -306,7 +306,7 @@ class TestManyFeatures:
         x = torch.randn(30, 5000, dtype=torch.float64)
         weights = torch.randn(5, 5004, dtype=torch.float64).tril(5000 - 1)
         direct = DirectSpace(weights, x.new_zeros(5), torch.arange(1, 5), "relu")
-        sizes = {tuple(inverse.shape) for inverse in Elimination(direct, x).inverses}
+        sizes = {tuple(inverse.shape) for inverse in Elimination(direct, x).precisions}
         assert sizes == {(5, 5)}  # the constant and four neurons
         small = cut_to(direct, x, 3000)
         assert 0 < is_read(small).sum() < 3000
@@ -344,7 +344,7 @@ class TestManyFeatures:
         monkeypatch.setattr(torch.linalg, "solve", lambda a, b: sizes.append(len(a)) or solve(a, b))
         x = np.random.default_rng(0).normal(size=(30, 200))
         preprocessing = Preprocessing(Inputs.fit(x), Target.fit(x[:, 0]))
-        folded = FoldedData.of(preprocessing, x, x[:, 0], None, 3, 0)
+        folded = FoldedData.of(preprocessing, x, x[:, 0], None, validation=3, seed=0)
         weights, bias = folded.least_squares(3)
         fitted = folded.inputs.double() @ weights.T + bias
         torch.testing.assert_close(fitted[:, 0], folded.targets.double(), rtol=1e-5, atol=1e-5)

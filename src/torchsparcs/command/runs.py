@@ -11,8 +11,7 @@ from torchsparcs.files.atomic import write_atomically
 from torchsparcs.report.html import check_place
 from torchsparcs.searching.result import SearchResult, load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
-from torchsparcs.tables.predictions import WRITERS, predictions
-from torchsparcs.tables.readers import read_table
+from torchsparcs.tables.readers import WRITERS, read_table
 
 
 def show(run: Path) -> None:
@@ -47,7 +46,7 @@ def predict(run: Path, data: str, output: Path | None, *, pick: str | None, forc
     table = load_dataset(data).X if data in BUILT_IN else read_table(data)
     table.columns = [str(column) for column in table.columns]
     raw = result.outputs(table, _rule(result, pick))
-    content = WRITERS[ending](predictions(table, result.target, raw))
+    content = WRITERS[ending](result.target.predictions(raw))
     if output is None:
         typer.echo(content, nl=False)
         return

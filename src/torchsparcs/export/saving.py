@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.files.limits import check_claim
+from torchsparcs.files.limits import check_memory
 from torchsparcs.files.records import read_as
 from torchsparcs.spectral.chain import SpectralChain, SpectralCNN
 from torchsparcs.spectral.layer_kinds import described_layer, description_of
@@ -192,7 +192,7 @@ def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
     if not path.is_file():
         raise FileNotFoundError(f"Expected a network file. There is none at {path}.")
     size = path.stat().st_size
-    check_claim(path, size, copies=2)
+    check_memory(path, size, copies=2)
     try:
         with path.open("rb") as start:
             length = int.from_bytes(start.read(8), "little")

@@ -1,11 +1,9 @@
-"""What a file claims is believed once compared with what it has, and with the memory."""
+"""The memory there is, against which a file's size is compared before it is read."""
 
 import contextlib
-import gzip
 import json
 import os
 import sys
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,10 @@ except ImportError:  # Windows has none
 
 CONTAINER = Path("/sys/fs/cgroup/memory.max")
 JSON_COPIES = 16  # of what is in a file, in memory on the way
-PIECE = 2**20  # bytes unpacked at once
 
 
-def check_claim(path: str | Path, size: int, *, copies: int) -> None:
-    """A ValueError where a file claims more bytes than fit into memory ``copies`` times.
+def check_memory(path: str | Path, size: int, *, copies: int) -> None:
+    """Raise a ValueError where a file claims more bytes than fit into memory ``copies`` times.
 
     Asked before any memory is taken: what a file says of itself may be a lie.
     """
@@ -49,25 +46,11 @@ def _gigabytes(size: int) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """What a file holds; a ValueError where that is no JSON, too large or too deep."""
+    """Read a JSON file; a ValueError where it holds something else, too much or is too deep."""
     if not path.is_file():  # a pipe would be waited for
         raise FileNotFoundError(f"Expected a file. There is none at {path}.")
-    check_claim(path, path.stat().st_size, copies=JSON_COPIES)
+    check_memory(path, path.stat().st_size, copies=JSON_COPIES)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"Expected JSON. {path} holds something else: {error}") from error
-
-
-def gunzipped(path: Path, most: int) -> bytearray:
-    """What a gzip file holds; a ValueError where it is broken, or more than ``most`` bytes."""
-    content = bytearray()
-    try:
-        with gzip.open(path) as file:
-            while len(content) <= most and (piece := file.read(PIECE)):
-                content += piece
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"Expected a whole gzip file. {path} is not: {error}.") from error
-    if len(content) > most:
-        raise ValueError(f"Expected at most {most:,} bytes. {path} unpacks to more.")
-    return content

@@ -1,17 +1,26 @@
-"""CIFAR as it is published: an archive of pickles, or the folder that is inside it."""
+"""CIFAR as it is published: an archive of pickles, or the folder that is inside it.
 
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+A pickle can run anything. So only files whose md5 is the published one are unpickled, and these by
+an unpickler that knows no more than the names that an array needs.
+"""
+
+import hashlib
+import io
+import pickle
+import tarfile
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from torchsparcs.files.limits import gunzipped
-from torchsparcs.images.pickles import Array, unpickled
-
-LARGEST = 2**29  # bytes of an archive, unpacked, or of a file: more than twice those of CIFAR
-BLOCK = 512  # bytes, of which a tar file has a whole number for everything
-EMPTY = (b"1", b"2", b"3", b"4", b"5", b"6")  # links, devices, folders: they have a header only
+LARGEST = 2**28  # bytes of an archive or of a file in it: more than those of CIFAR
+NAMES = {  # what the pickle of an array asks for
+    ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+}
 
 
 class Archive(NamedTuple):
@@ -19,7 +28,6 @@ class Archive(NamedTuple):
 
     title: str
     url: str
-    md5: str
     folder: str
     train: tuple[str, ...]
     test: tuple[str, ...]
@@ -31,12 +39,16 @@ class Archive(NamedTuple):
     def file(self) -> str:
         return self.url.rsplit("/", 1)[1]
 
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The files of its folder that are read."""
+        return (*self.train, *self.test, self.meta)
+
 
 ARCHIVES = {
     "cifar10": Archive(
         title="CIFAR-10",
         url="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-        md5="c58f30108f718f92721af3b95e74349a",
         folder="cifar-10-batches-py",
         train=tuple(f"data_batch_{i}" for i in range(1, 6)),
         test=("test_batch",),
@@ -47,7 +59,6 @@ ARCHIVES = {
     "cifar100": Archive(
         title="CIFAR-100",
         url="https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
-        md5="eb9058c3a382ffc7106e4002c42a8d85",
         folder="cifar-100-python",
         train=("train",),
         test=("test",),
@@ -56,118 +67,102 @@ ARCHIVES = {
         classes=b"fine_label_names",
     ),
 }
+MD5 = {  # of the archives, and of the files in them
+    "cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a",
+    "data_batch_1": "c99cafc152244af753f735de768cd75f",
+    "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+    "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+    "data_batch_4": "634d18415352ddfa80567beed471001a",
+    "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+    "test_batch": "40351d587109b95175f43aff81a1287e",
+    "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
+    "cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85",
+    "train": "16019d7e3df5f24257cddd939b257f8d",
+    "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
+    "meta": "7973b15100ade9c7d40fb424638fde48",
+}
 
 
-class Cifar(NamedTuple):
-    """Images (N, 3, 32, 32) of uint8, labels (N,) of int64."""
+def read_cifar(path: Path) -> tuple[str, Tensor, Tensor, Tensor, Tensor, tuple[str, ...]]:
+    """Read CIFAR-10 or -100: its name, images and labels to train and to test with, and classes.
 
-    name: str
-    train_x: np.ndarray
-    train_y: np.ndarray
-    test_x: np.ndarray
-    test_y: np.ndarray
-    classes: tuple[str, ...]
+    ``path`` is the archive or the folder that is inside it; whatever does not have the published
+    checksum is a ValueError. Nothing is unpacked to disk.
 
-
-def read_cifar(path: Path) -> Cifar:
-    """What is in the archive or in its folder, whichever of the data sets it is."""
-    held = _files_of_folder(path) if path.is_dir() else _files_of_tar(path)
-    name = next((name for name, row in ARCHIVES.items() if {*row.train, *row.test} & {*held}), None)
-    if name is None:
-        titles = " or ".join(row.title for row in ARCHIVES.values())
-        raise ValueError(f"Expected the Python version of {titles}. {path} is something else.")
-    row = ARCHIVES[name]
-    missing = [file for file in (*row.train, *row.test, row.meta) if file not in held]
-    if missing:
-        raise ValueError(
-            f"Expected the whole of {row.title}. {path} lacks {', '.join(missing)}; "
-            f"the md5 of {row.file} is {row.md5}."
-        )
-    names = unpickled(held[row.meta], f"{path}: {row.meta}").get(row.classes)
-    if not isinstance(names, list) or not all(isinstance(name, bytes) for name in names):
-        raise ValueError(f"Expected the names of the classes. {path}: {row.meta} has none.")
-    parts: list[np.ndarray] = []
-    for files in (row.train, row.test):
-        batches = [_batch(held[file], row.labels, f"{path}: {file}") for file in files]
-        parts += [np.concatenate(arrays) for arrays in zip(*batches, strict=True)]
-    train_x, train_y, test_x, test_y = parts
-    classes = tuple(name.decode("utf-8", "replace") for name in names)
-    return Cifar(name, train_x, train_y, test_x, test_y, classes)
+    Shape:
+        - images (N, 3, 32, 32) of uint8, labels (N,) of int64
+    """
+    name, files = _files_of_folder(path) if path.is_dir() else _files_of_archive(path)
+    archive = ARCHIVES[name]
+    batches = {file: _ArrayUnpickler(content).load() for file, content in files.items()}
+    tensors: list[Tensor] = []
+    for part in (archive.train, archive.test):
+        pixels = np.concatenate([batches[file][b"data"] for file in part])
+        labels = [label for file in part for label in batches[file][archive.labels]]
+        tensors += [torch.from_numpy(pixels.reshape(-1, 3, 32, 32)), torch.tensor(labels)]
+    train_x, train_y, test_x, test_y = tensors
+    classes = tuple(label.decode() for label in batches[archive.meta][archive.classes])
+    return name, train_x, train_y, test_x, test_y, classes
 
 
-def _wanted() -> set[str]:
-    return {file for row in ARCHIVES.values() for file in (*row.train, *row.test, row.meta)}
+def _files_of_folder(path: Path) -> tuple[str, dict[str, bytes]]:
+    for name, archive in ARCHIVES.items():
+        missing = [file for file in archive.members if not (path / file).is_file()]
+        if not missing:
+            return name, {
+                file: _published(path / file, {file: archive})[1] for file in archive.members
+            }
+        if len(missing) < len(archive.members):
+            raise ValueError(
+                f"Expected the whole of {archive.title}. {path} lacks {', '.join(missing)}; "
+                f"the md5 of {archive.file} is {MD5[archive.file]}."
+            )
+    titles = " or ".join(archive.title for archive in ARCHIVES.values())
+    raise ValueError(f"Expected the Python version of {titles}. {path} is something else.")
 
 
-def _files_of_folder(path: Path) -> dict[str, bytes]:
-    files = [path / file for file in sorted(_wanted()) if (path / file).is_file()]
-    for file in files:
-        _check_size(file)
-    return {file.name: file.read_bytes() for file in files}
+def _files_of_archive(path: Path) -> tuple[str, dict[str, bytes]]:
+    names = {archive.file: name for name, archive in ARCHIVES.items()}
+    file, content = _published(path, {file: ARCHIVES[name] for file, name in names.items()})
+    archive = ARCHIVES[names[file]]
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        files = {file: _member(tar, f"{archive.folder}/{file}") for file in archive.members}
+    return names[file], files
 
 
-def _files_of_tar(path: Path) -> dict[str, bytes]:
-    """The wanted files of CIFAR's folders; nothing is unpacked to disk."""
-    _check_size(path)
-    with path.open("rb") as start:
-        is_packed = start.read(2) == b"\x1f\x8b"
-    content = gunzipped(path, LARGEST) if is_packed else path.read_bytes()
-    wanted, folders = _wanted(), {row.folder for row in ARCHIVES.values()}
-    held = {}
-    try:
-        for name, place in _members(content):
-            folder, file = ("", "", *PurePosixPath(name).parts)[-2:]
-            if folder in folders and file in wanted:
-                held[file] = bytes(content[place])
-    except ValueError as error:
-        raise ValueError(
-            f"Expected a whole .tar.gz file. {path} cannot be read: {error}."
-        ) from error
-    return held
+def _member(tar: tarfile.TarFile, name: str) -> bytes:
+    member = tar.getmember(name)
+    stream = tar.extractfile(member)
+    if stream is None or member.size > LARGEST:
+        raise ValueError(f"Expected a file of at most {LARGEST:,} bytes. {name} is none.")
+    return stream.read()
 
 
-def _check_size(path: Path) -> None:
-    if path.stat().st_size > LARGEST:
-        raise ValueError(f"Expected at most {LARGEST:,} bytes. {path} has more.")
+def _published(path: Path, files: dict[str, Archive]) -> tuple[str, bytes]:
+    """Which of the published ``files`` is at ``path``, and its bytes; a ValueError if none is."""
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise ValueError(f"Expected at most {LARGEST:,} bytes. {path} has {size:,}.")
+    content = path.read_bytes()
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    for name in files:
+        if MD5[name] == md5:
+            return name, content
+    expected = " or ".join(f"{name} (md5 {MD5[name]})" for name in files)
+    urls = " or ".join(archive.url for archive in files.values())
+    raise ValueError(
+        f"Expected {expected} as it is published. {path} has the md5 {md5}: it is damaged, was "
+        f"changed or is something else. Download {urls} again."
+    )
 
 
-def _members(content: bytes | bytearray) -> Iterator[tuple[str, slice]]:
-    """The files of a tar file: name, and place in ``content``. All else in it is gone past."""
-    start = 0
-    while header := bytes(content[start : start + BLOCK]).rstrip(b"\0"):
-        header = header.ljust(BLOCK, b"\0")
-        total = sum(header) - sum(header[148:156]) + 8 * ord(" ")
-        if total != _octal(header[148:156]):
-            raise ValueError("a checksum does not fit")
-        kind = header[156:157]
-        stop = start + BLOCK + (0 if kind in EMPTY else _octal(header[124:136]))
-        if stop > len(content):
-            raise ValueError("unexpected end of data")
-        if kind in (b"0", b"\0"):
-            name, prefix = (part.split(b"\0")[0] for part in (header[:100], header[345:500]))
-            parts = (prefix, name) if header[257:263] == b"ustar\0" and prefix else (name,)
-            yield b"/".join(parts).decode("utf-8", "replace"), slice(start + BLOCK, stop)
-        start = stop + -stop % BLOCK
+class _ArrayUnpickler(pickle.Unpickler):
+    """Lists, dictionaries and arrays as Python 2 pickled them, and nothing else."""
 
+    def __init__(self, content: bytes):
+        super().__init__(io.BytesIO(content), encoding="bytes")
 
-def _octal(field: bytes) -> int:
-    digits = field.strip(b"\0 ") or b"0"
-    if not digits.isdigit():
-        raise ValueError("a size is no number")
-    return int(digits, 8)
-
-
-def _batch(content: bytes, key: bytes, what: str) -> tuple[np.ndarray, np.ndarray]:
-    batch = unpickled(content, what)
-    data, labels = batch.get(b"data"), batch.get(key)
-    if not isinstance(data, Array) or not isinstance(labels, list):
-        raise ValueError(f"Expected b'data' and {key!r}. {what} has {[*batch]}.")
-    pixels = data.numbers(what)
-    if pixels.ndim != 2 or pixels.shape[1] != 3 * 32 * 32 or len(pixels) != len(labels):
-        raise ValueError(
-            "Expected images as rows of 3072 numbers, and as many labels. "
-            f"{what} has {pixels.shape} and {len(labels)}."
-        )
-    if not all(type(label) is int and abs(label) < 2**31 for label in labels):
-        raise ValueError(f"Expected whole numbers as labels. {what} has something else.")
-    return pixels.reshape(-1, 3, 32, 32), np.array(labels, dtype=np.int64)
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in NAMES:
+            raise ValueError(f"Expected a pickle of arrays. It asks for {module}.{name}.")
+        return NAMES[module, name]

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.files.arrays import array_members, read_arrays
-from torchsparcs.images.cifar import ARCHIVES, Cifar, read_cifar
+from torchsparcs.files.arrays import read_arrays
+from torchsparcs.images.cifar import ARCHIVES, MD5, read_cifar
 from torchsparcs.training.data import Pair
 
 CHANNELS = (1, 3, 4)  # what is taken for an axis of channels
@@ -22,7 +22,6 @@ KEYS = {  # the arrays of an NPZ file, and what else they may be called
     "classes": ("classes", "class_names", "label_names"),
 }
 MOST_CLASSES = 2**16  # that are numbered where they have no names
-TORCHVISION = {"cifar10": "CIFAR10", "cifar100": "CIFAR100"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,7 +112,7 @@ class Images:
 
 
 def load_images(source: str | Path, *, folder: str | Path = "data") -> Images:
-    """The images of a name, ``"cifar10"`` or ``"cifar100"``, or those in a file or folder.
+    """Load the images of a name, ``"cifar10"`` or ``"cifar100"``, or those in a file or folder.
 
     A name is looked for in ``folder``: the archive as it is published, which need not be unpacked,
     the folder that is inside it, or an NPZ file of that name. If there is none of them and
@@ -129,7 +128,7 @@ def load_images(source: str | Path, *, folder: str | Path = "data") -> Images:
     if not path.exists():
         raise FileNotFoundError(f"Expected images. There is nothing at {path}.")
     if path.is_dir() or path.name.lower().endswith((".tar.gz", ".tgz")):
-        return _of_cifar(read_cifar(path))
+        return Images(*read_cifar(path))
     if path.suffix.lower() == ".npz":
         return _read_npz(path)
     raise ValueError(f"Expected a folder, or a file that ends in .npz or .tar.gz. Got {path}.")
@@ -137,12 +136,10 @@ def load_images(source: str | Path, *, folder: str | Path = "data") -> Images:
 
 def _by_name(name: str, folder: Path) -> Images:
     npz, archive = folder / f"{name}.npz", ARCHIVES.get(name)
-    if archive is not None:
-        for path in (folder / archive.file, folder / archive.folder):
-            if path.exists():
-                return _of_cifar(read_cifar(path))
-    if npz.exists():
-        return _read_npz(npz)
+    published = () if archive is None else (folder / archive.file, folder / archive.folder)
+    for path in (*published, npz):
+        if path.exists():
+            return load_images(path)
     if archive is None:
         raise ValueError(
             f"Expected a file, or a data set among {', '.join(ARCHIVES)}. Got {name!r}, and there "
@@ -154,59 +151,42 @@ def _by_name(name: str, folder: Path) -> Images:
         raise FileNotFoundError(
             f"Expected {archive.title} in the folder {str(folder)!r}, as {archive.file}, "
             f"{archive.folder} or {npz.name}. There is none. Download {archive.url} "
-            f"(md5 {archive.md5}) and put it there; it need not be unpacked. An NPZ file has the "
-            "arrays train_x, train_y, test_x, test_y, the images as (N, H, W, C) of uint8."
+            f"(md5 {MD5[archive.file]}) and put it there; it need not be unpacked. An NPZ file has "
+            "the arrays train_x, train_y, test_x, test_y, the images as (N, H, W, C) of uint8."
         ) from error
 
 
-def _of_cifar(cifar: Cifar) -> Images:
-    name, *arrays, classes = cifar
-    train_x, train_y, test_x, test_y = (torch.from_numpy(array) for array in arrays)
-    return Images(name, train_x, train_y, test_x, test_y, classes)
-
-
 def _of_torchvision(name: str, folder: Path) -> Images:
-    kind = getattr(importlib.import_module("torchvision.datasets"), TORCHVISION[name])
+    datasets = importlib.import_module("torchvision.datasets")
+    kind = getattr(datasets, ARCHIVES[name].title.replace("-", ""))  # CIFAR10, CIFAR100
     train, test = (kind(root=str(folder), train=part, download=True) for part in (True, False))
-    return Images(
-        name,
-        *(_pixels(train.data, "train_x", name), _labels(train.targets, "train_y", name)),
-        *(_pixels(test.data, "test_x", name), _labels(test.targets, "test_y", name)),
-        tuple(train.classes),
-    )
+    pixels = {"train_x": train.data, "test_x": test.data}
+    labels = {"train_y": train.targets, "test_y": test.targets}
+    return _of_arrays(name, {**pixels, **labels, "classes": np.array(train.classes)}, name)
 
 
 def _read_npz(path: Path) -> Images:
-    held = array_members(path)
-    keys = {
-        part: next(key for key in keys if key in held)
-        for part, keys in KEYS.items()
-        if {*keys} & {*held}
-    }
-    missing = [part for part in KEYS if part not in keys and part != "classes"]
-    if missing:
+    known = {key: part for part, keys in KEYS.items() for key in keys}
+    held = read_arrays(path, known)
+    arrays = {known[key]: held[key] for key in reversed(known) if key in held}
+    if missing := [part for part in KEYS if part not in arrays and part != "classes"]:
         raise ValueError(
             f"Expected the arrays train_x, train_y, test_x and test_y. {path} has "
-            f"{', '.join(held) or 'none'}."
+            f"{', '.join(held) or 'none of them'}, and no {', '.join(missing)}."
         )
-    read = read_arrays(path, {*keys.values()})
-    arrays = {part: read[key] for part, key in keys.items()}
-    train_y, test_y = (_labels(arrays[part], part, path) for part in ("train_y", "test_y"))
-    names = arrays.get("classes")
-    if names is None:
-        names = _numbered(train_y, path)
-    if names.ndim != 1:
+    return _of_arrays(path.stem, arrays, path)
+
+
+def _of_arrays(name: str, arrays: dict[str, Any], where: str | Path) -> Images:
+    """Images from the arrays of :data:`KEYS`; ``where`` they are, for errors."""
+    train_x, test_x = (_pixels(arrays[part], part, where) for part in ("train_x", "test_x"))
+    train_y, test_y = (_labels(arrays[part], part, where) for part in ("train_y", "test_y"))
+    classes = arrays["classes"] if "classes" in arrays else _numbered(train_y, where)
+    if classes.ndim != 1:
         raise ValueError(
-            f"Expected classes to be names, one for each. {path} has an array {names.shape}."
+            f"Expected classes to be names, one for each. {where} has an array {classes.shape}."
         )
-    return Images(
-        path.stem,
-        _pixels(arrays["train_x"], "train_x", path),
-        train_y,
-        _pixels(arrays["test_x"], "test_x", path),
-        test_y,
-        tuple(str(name) for name in names),
-    )
+    return Images(name, train_x, train_y, test_x, test_y, tuple(map(str, classes)))
 
 
 def _numbered(labels: Tensor, where: str | Path) -> np.ndarray:

@@ -28,7 +28,7 @@ from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.saving import load, save
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.files.limits import check_claim, read_json
+from torchsparcs.files.limits import check_memory, read_json
 from torchsparcs.files.records import read_as
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.training.history import History
@@ -211,7 +211,7 @@ def _read_history(folder: Path) -> History:
     values: Any = read_as(HistoryFile, read_json(folder / "history.json"), "history.json")
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path.name}")
-    check_claim(path, path.stat().st_size, copies=3)
+    check_memory(path, path.stat().st_size, copies=3)
     snapshots: list[tuple[int, dict[str, torch.Tensor]]] = [
         (epoch, {}) for epoch in values.pop("snapshot_epochs")
     ]

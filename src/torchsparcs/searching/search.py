@@ -21,7 +21,6 @@ from torchsparcs.searching.table_search import TableSearch, is_auto
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
-from torchsparcs.tables.sample import gathered
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.devices import resolve_device, threads_for
@@ -192,7 +191,7 @@ def _prepared(
             raise ValueError(
                 "Expected neither y nor sample weights nor groups beside a stream. Got some."
             )
-        sample = gathered(X, task, seed)
+        sample = X.sample(task, seed)
         return sample.preprocessing, (sample.X, sample.y, None, None), sample.rows
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
     preprocessing = Preprocessing(Inputs.fit(X, weight), Target.fit(y, task, weight))

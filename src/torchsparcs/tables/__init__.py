@@ -1,1 +1,1 @@
-"""A person's table: columns, target, preprocessing, the files they come in, streams of rows."""
+"""Tables: columns, target, preprocessing, the files they come in, streams of rows and samples."""

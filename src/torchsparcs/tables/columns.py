@@ -1,7 +1,4 @@
-"""A person's table as columns of numbers or text, in whatever it came: array, tensor, DataFrame.
-
-pandas is never imported here: a DataFrame is recognised by what it has.
-"""
+"""Tables as columns of numbers or text, whether they come as array, tensor or DataFrame."""
 
 import datetime
 import math
@@ -16,6 +13,7 @@ import torch
 from torch import Tensor
 
 from torchsparcs.messages import quoted
+from torchsparcs.tables.standardization import weights_of
 
 NUMBERS = "buif"  # kinds of NumPy types: bool, unsigned, integer, floating
 DATES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
@@ -102,7 +100,7 @@ class Table:
         return values.astype(np.float64, copy=False)
 
     def column(self, index: int) -> np.ndarray:
-        """(rows,): numbers, or objects among which are text, numbers and missing values."""
+        """One column (rows,): numbers, or objects among which are text, numbers, missing values."""
         name = self.names[index]
         values = self.source.iloc[:, index].to_numpy() if self.is_frame else self.source[:, index]
         if values.dtype.kind in NUMBERS:
@@ -161,7 +159,7 @@ def _check_kind(kind: type, name: str) -> None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """A ValueError for columns of the same name."""
+    """Raise a ValueError for columns of the same name."""
     several = [name for name, count in Counter(names).items() if count > 1]
     if several:
         raise ValueError(
@@ -177,7 +175,7 @@ def is_missing(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """A category's text: 3, 3.0 and "3" are the same one."""
+    """The text of a category: 3, 3.0 and "3" are the same one."""
     if isinstance(value, (float, np.floating)) and math.isfinite(value) and value == int(value):
         return str(int(value))
     return str(value)
@@ -212,14 +210,39 @@ def number(value: Any) -> float | None:
     return parsed if math.isfinite(parsed) and "_" not in value else None
 
 
+def as_numbers(values: np.ndarray, name: str, expected: str) -> np.ndarray:
+    """The column as float64; a ValueError that quotes a text where one is no number."""
+    numbers = numbers_in(values)
+    if numbers is None:
+        example = next(value for value in values.tolist() if number(value) is None)
+        raise ValueError(f"Expected {expected}. Got text in {name!r}, for instance {example!r}.")
+    return numbers
+
+
+def weighted_rows(table: Table, sample_weight: Any) -> tuple[Table, np.ndarray | None]:
+    """The rows of a weight above zero, at least two, and their weights (rows,)."""
+    weight = weights_of(sample_weight, table.rows)
+    if weight is not None and not weight.all():
+        table, weight = table.where(weight > 0), weight[weight > 0]
+    if table.rows < 2:
+        raise ValueError("Expected at least two rows. Got 1 sample.")
+    return table, weight
+
+
+def count_bad_columns(names: Sequence[str], numbers: np.ndarray) -> list[str]:
+    """Count what is not finite in ``numbers`` (rows, columns), as :func:`count_bad` does."""
+    doubtful = np.flatnonzero(~np.isfinite(numbers).all(axis=0)).tolist()
+    return [text for place in doubtful for text in count_bad(names[place], numbers[:, place])]
+
+
 def count_bad(name: str, values: np.ndarray) -> list[str]:
-    """What is not finite in ``values`` (rows,), counted: "3 NaN in 'age'"."""
+    """Count what is not finite in ``values`` (rows,), in words: "3 NaN in 'age'"."""
     counts = {"NaN": int(np.isnan(values).sum()), "infinite": int(np.isinf(values).sum())}
     return [f"{count} {what} in {name!r}" for what, count in counts.items() if count]
 
 
 def check_finite(bad: list[str]) -> None:
-    """A ValueError that lists what :func:`count_bad` found in all the columns, if anything."""
+    """Raise a ValueError that lists what :func:`count_bad` counted in all columns, if anything."""
     if bad:
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
         raise ValueError(
@@ -229,7 +252,7 @@ def check_finite(bad: list[str]) -> None:
 
 
 def check_repetition(name: str, distinct: int, rows: int, advice: str = "drop it") -> None:
-    """A ValueError for categories that hardly repeat, from which nothing can be learnt."""
+    """Raise a ValueError for categories that hardly repeat: nothing can be learnt from them."""
     if distinct > 1000 or (rows >= 50 and distinct > rows / 2):
         raise ValueError(
             f"Expected categories that repeat. Got {distinct} different values in {rows} rows of "

@@ -1,19 +1,18 @@
-"""Data sets by file or by name, as a table of inputs and a target.
-
-pandas, and for the built-in sets scikit-learn, are loaded when they are used.
-"""
+"""Data sets by file or by name, as a table of inputs and a target."""
 
 import difflib
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from torchsparcs.messages import quoted
 from torchsparcs.tables.columns import check_names
-from torchsparcs.tables.readers import ending_of, imported, read_table
+from torchsparcs.tables.readers import ending_of, read_table
 
 TARGETS = ("target", "label", "class", "y")
 # scikit-learn's own data sets; the target of each is the column "target".
@@ -38,7 +37,7 @@ class Dataset:
     """
 
     name: str
-    X: Any
+    X: pd.DataFrame
     y: Any
     target: str | list[str]
 
@@ -49,7 +48,7 @@ def load_dataset(
     *,
     drop: str | Sequence[str] = (),
 ) -> Dataset:
-    """The data in a file, or those of a name in :data:`BUILT_IN`.
+    """Load the data in a file, or those of a name in :data:`BUILT_IN`.
 
     Files end in .csv or .tsv (separated by comma, semicolon, tab or bar; also .gz), .parquet or
     .npz (arrays X and y, or one array for each column). The target is a column, or a list of them;
@@ -63,8 +62,8 @@ def load_dataset(
     table = _built_in(name) if name == str(source) else read_table(source)
     table.columns = [str(column) for column in table.columns]
     is_npz = str(source).lower().endswith(".npz")
-    found = resolved_target(target, [*table.columns], drop=drop, is_npz=is_npz)
-    return Dataset(name, *divided(table, found, drop), found)
+    target = resolved_target(target, [*table.columns], drop=drop, is_npz=is_npz)
+    return Dataset(name, *divided(table, target, drop), target)
 
 
 def table_name(source: str | Path) -> str:
@@ -79,17 +78,18 @@ def table_name(source: str | Path) -> str:
     return path.name.removesuffix(ending_of(path))
 
 
-def _built_in(name: str) -> Any:
-    datasets = imported("sklearn.datasets", "scikit-learn")
-    imported("pandas", "pandas")
+def _built_in(name: str) -> pd.DataFrame:
+    datasets = importlib.import_module("sklearn.datasets")  # takes a second
     bunch = getattr(datasets, BUILT_IN[name])(as_frame=True)
     labels = np.asarray(bunch.get("target_names", ()))  # of digits they are numbers
     target = labels[bunch.target] if labels.dtype.kind == "U" else bunch.target
     return bunch.data.assign(target=target)
 
 
-def divided(table: Any, target: str | list[str], drop: str | Sequence[str]) -> tuple[Any, Any]:
-    """The columns of a DataFrame besides the target and those to ``drop``, and the target."""
+def divided(
+    table: pd.DataFrame, target: str | list[str], drop: str | Sequence[str]
+) -> tuple[pd.DataFrame, Any]:
+    """The columns besides the target and those to ``drop``, and the target."""
     return table.drop(columns=[*_several(target), *_several(drop)]), table[target]
 
 
@@ -105,8 +105,8 @@ def resolved_target(
     dropped = _several(drop)
     _check_known("columns to drop", dropped, columns)
     left = [column for column in columns if column not in dropped]
-    found = _default_target(left, is_npz) if target is None else target
-    wanted = _several(found)
+    target = _default_target(left, is_npz) if target is None else target
+    wanted = _several(target)
     if not wanted or len(set(wanted)) < len(wanted):
         raise ValueError(f"Expected different columns as targets. Got {wanted!r}.")
     _check_known("a target", wanted, columns)
@@ -114,15 +114,15 @@ def resolved_target(
         raise ValueError(f"Expected a target that is not dropped. Got {quoted(both)}.")
     if len(wanted) == len(left):
         raise ValueError(f"Expected columns besides the target. Got {quoted(left)} only.")
-    return found if isinstance(found, str) else wanted
+    return target if isinstance(target, str) else wanted
 
 
 def _default_target(columns: Sequence[str], is_npz: bool) -> str | list[str]:
-    found = [column for column in columns if column.lower() in TARGETS]
-    if len(found) == 1:
-        return found[0]
+    usual = [column for column in columns if column.lower() in TARGETS]
+    if len(usual) == 1:
+        return usual[0]
     several = [column for column in columns if column.startswith("y") and column[1:].isdigit()]
-    if is_npz and several and not found:
+    if is_npz and several and not usual:
         return several
     raise ValueError(
         f"Expected a target: one column called {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, or the "

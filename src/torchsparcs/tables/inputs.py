@@ -11,19 +11,20 @@ import torch
 from torch import Tensor
 
 from torchsparcs.files.records import Record
+from torchsparcs.messages import quoted
 from torchsparcs.tables.columns import (
     Table,
+    as_numbers,
     check_finite,
     check_names,
     check_repetition,
     count_bad,
+    count_bad_columns,
     is_missing,
-    number,
-    numbers_in,
-    quoted,
     text_of,
+    weighted_rows,
 )
-from torchsparcs.tables.standardization import check_moments, moments, standardized, weights_of
+from torchsparcs.tables.standardization import check_bounded, check_moments, moments, standardized
 
 FARTHEST = 10.0  # from zero, after standardisation
 DWARFED = 0.01  # of its scale: where nine tenths of a column lie closer together, they look alike
@@ -58,7 +59,7 @@ class Column(Record):
 
     @property
     def encoded_categories(self) -> tuple[str, ...]:
-        """Those with a column of zeros and ones: of two, the second tells all."""
+        """The categories with a column of zeros and ones: of two, the second tells all."""
         known = self.categories or ()
         return known[1:] if len(known) == 2 else known
 
@@ -117,12 +118,7 @@ class Inputs(Record):
 
         Rows of weight zero (``sample_weight`` (rows,)) are left out as if they were not there.
         """
-        table = Table.of(X)
-        weight = weights_of(sample_weight, table.rows)
-        if weight is not None and not weight.all():
-            table, weight = table.where(weight > 0), weight[weight > 0]
-        if table.rows < 2:
-            raise ValueError("Expected at least two rows. Got 1 sample.")
+        table, weight = weighted_rows(Table.of(X), sample_weight)
         columns = [
             Column(name, _categories(table, index)) for index, name in enumerate(table.names)
         ]
@@ -134,11 +130,7 @@ class Inputs(Record):
         if is_constant.all():
             raise ValueError("Expected a column of X that varies. Got constant columns only.")
         names = [name for column in columns for name in column.encoded_names]
-        if boundless := _chosen(names, ~(np.isfinite(mean) & np.isfinite(scale))):
-            raise ValueError(
-                "Expected columns whose mean and scale are finite floats. Got numbers that are too "
-                f"large in {quoted(boundless)}: divide them by a power of ten."
-            )
+        check_bounded("columns", names, mean, scale)
         _warn_of_outliers(encoded, names, scale)
         starts = np.cumsum([0, *(len(column.encoded_names) for column in columns)])
         columns = [
@@ -153,22 +145,22 @@ class Inputs(Record):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all the columns of X, constant ones included."""
+        """The names of all columns of X, constant ones included."""
         return tuple(column.name for column in self.columns)
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
-        """Of the encoded columns: "age", "city=Rome"."""
+        """The names of the encoded columns: "age", "city=Rome"."""
         return tuple(name for column in self.columns for name in column.encoded_names)
 
     def columns_read(self, reads: Sequence[int] | None = None) -> list[Column]:
-        """Those that the encoded columns at the places ``reads`` come from; by default at all."""
+        """The columns of X that the encoded ones at ``reads`` come from; by default at all."""
         owners = self._owners
         names = set(owners if reads is None else (owners[place] for place in reads))
         return [column for column in self.columns if column.name in names]
 
     def encode(self, X: Any, reads: Sequence[int] | None = None) -> np.ndarray:
-        """Numbers before standardisation, float64 (rows, encoded); they may share memory with X.
+        """Encode X as numbers, float64 (rows, encoded), which may share memory with X.
 
         With ``reads``, places among the encoded columns, only the columns of X that these come
         from are looked at; all others, which need not be there, count as their mean.
@@ -188,13 +180,13 @@ class Inputs(Record):
         return whole
 
     def transform(self, X: Any, reads: Sequence[int] | None = None) -> Tensor:
-        """Standardised inputs, float32 (rows, encoded); see :meth:`encode`."""
+        """Encode and standardise X: float32 (rows, encoded); see :meth:`encode`."""
         encoded = self.encode(X, reads)
         return torch.from_numpy(standardized(encoded, self.mean, self.scale, self.encoded_names))
 
     @property
     def _owners(self) -> list[str]:
-        """Of each encoded column, the name of the column of X that it comes from."""
+        """The name of the column of X that each encoded column comes from."""
         return [column.name for column in self.columns for _ in column.encoded_names]
 
     def _positions(self, table: Table, used: list[Column]) -> list[int]:
@@ -217,19 +209,16 @@ class Inputs(Record):
         return [place[column.name] for column in used]
 
 
-def _chosen(names: list[str], mask: np.ndarray) -> list[str]:
-    return [names[place] for place in np.flatnonzero(mask)]
-
-
 def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) -> None:
-    """A warning that names columns in which a few values dwarf all the others."""
+    """Warn of columns in which a few values dwarf all the others."""
     some = np.sort(encoded[:: max(1, len(encoded) // MOST_LOOKED_AT)], axis=0)
     cut = len(some) // 20
     if not cut:
         return
     with np.errstate(over="ignore"):
         span = some[-1 - cut] - some[cut]
-    if dwarfed := _chosen(names, (span > 0) & (span < DWARFED * scale)):
+    places = np.flatnonzero((span > 0) & (span < DWARFED * scale))
+    if dwarfed := [names[place] for place in places]:
         warnings.warn(
             f"A few values dwarf all others in {quoted(dwarfed)}: after standardisation the "
             "others look alike. Take logarithms or ranks, or leave out these rows.",
@@ -239,7 +228,7 @@ def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) 
 
 
 def _categories(table: Table, index: int) -> tuple[str, ...] | None:
-    """Of one column of ``table``, as :class:`Column` has them."""
+    """The categories of one column of ``table``, as :class:`Column` has them."""
     if table.is_numeric(index):
         return None
     entries = set(table.column(index).tolist())
@@ -249,12 +238,11 @@ def _categories(table: Table, index: int) -> tuple[str, ...] | None:
 
 
 def _encoded(table: Table, columns: list[Column], positions: list[int]) -> np.ndarray:
-    """``columns``, found at ``positions`` of ``table``, as float64 (rows, encoded)."""
+    """Encode ``columns``, found at ``positions`` of ``table``, as float64 (rows, encoded)."""
     numeric = all(column.categories is None for column in columns)
     numbers = table.numbers(positions) if numeric else None
     if numbers is not None:
-        doubtful = np.flatnonzero(~np.isfinite(numbers).all(axis=0))
-        check_finite([text for i in doubtful for text in count_bad(columns[i].name, numbers[:, i])])
+        check_finite(count_bad_columns([column.name for column in columns], numbers))
         return numbers
     encoded = np.zeros((table.rows, sum(len(column.encoded_names) for column in columns)))
     bad, unseen, start = [], [], 0
@@ -262,7 +250,7 @@ def _encoded(table: Table, columns: list[Column], positions: list[int]) -> np.nd
         values, width = table.column(position), len(column.encoded_names)
         part = encoded[:, start : start + width]
         if column.categories is None:
-            part[:, 0] = _numbers(values, column.name)
+            part[:, 0] = as_numbers(values, column.name, f"numbers in {column.name!r}, as in fit")
             bad += count_bad(column.name, part[:, 0])
         else:
             missing, strangers = _encode_text_(part, values, column)
@@ -277,16 +265,6 @@ def _encoded(table: Table, columns: list[Column], positions: list[int]) -> np.nd
             stacklevel=3,
         )
     return encoded
-
-
-def _numbers(values: np.ndarray, name: str) -> np.ndarray:
-    numbers = numbers_in(values)
-    if numbers is None:
-        example = next(value for value in values.tolist() if number(value) is None)
-        raise ValueError(
-            f"Expected numbers in {name!r}, as in fit. Got text, for instance {example!r}."
-        )
-    return numbers
 
 
 def _encode_text_(part: np.ndarray, values: np.ndarray, column: Column) -> tuple[int, list[str]]:

@@ -1,4 +1,4 @@
-"""From a person's table to standardised tensors and back, as data that JSON can hold."""
+"""The preprocessing of a table: standardised tensors and back, as data that JSON can hold."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ __all__ = ["Inputs", "Preprocessing", "Target"]
 
 @dataclass(frozen=True)
 class Preprocessing(Record):
-    """What was learnt about X and y before the network was.
+    """The encoding and standardisation of X and y, learnt before the network is.
 
     >>> import json
     >>> X, y = [[1, 4], [2, 8], [3, 2]], [0.5, 1.5, 1.0]

@@ -1,46 +1,51 @@
-"""Files that hold a table, CSV, Parquet or NPZ, read as a DataFrame.
+"""Files that hold a table, CSV, Parquet or NPZ: read whole, or a few rows at a time.
 
-pandas and pyarrow are loaded when they are used.
+pyarrow is loaded when it is used.
 """
 
+import codecs
+import contextlib
 import csv
-import importlib
+import gzip
 import io
 import math
+import sys
 import warnings
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from torchsparcs.files.arrays import read_arrays
-from torchsparcs.files.limits import check_claim, gunzipped, memory
+from torchsparcs.files.limits import check_memory, memory
 from torchsparcs.messages import first_line, quoted
 from torchsparcs.tables.columns import check_names, number
 
 SEPARATORS = ",;\t|"
 FOREIGN = {b"PAR1": "parquet", b"PK\x03\x04": "a zip archive", b"\x1f\x8b": "gzip"}
 TEXT_COPIES, COPIES = 14, 4  # of what a file claims, in memory on the way to a table
-FIELD = 48  # bytes of one that is missing
+BEGINNING = 2**20  # bytes of a text file that tell how it is written
+PIECE = 2**20  # bytes of a text file that are unpacked at once
 MOST_COLUMNS = 2**20  # of an array, which may be packed into next to nothing
-BEGINNING = 2**20  # characters among which the first line is looked for
 BATCH = 2**10  # rows of text that are unpacked at once
+READ_AHEAD = 2**18  # bytes of each column of a Parquet file
 PYARROW = 15  # the oldest version that does not unpickle what a file says
 
+END = sys.maxsize  # in place of a number of rows that is not known yet
+Span = tuple[int, int]  # the first row, and the one after the last
 
-def read_table(path: str | Path) -> Any:
-    """The DataFrame in a file that ends in .csv, .tsv, either with .gz, .parquet or .npz."""
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Read the DataFrame in a file that ends in .csv, .tsv, either with .gz, .parquet or .npz."""
     path = Path(path)
     ending = ending_of(path).lower()
-    if not path.exists():
-        raise FileNotFoundError(f"Expected a data file. There is none at {path}.")
-    if not path.is_file():
+    if path.is_dir():
         raise ValueError(f"Expected a data file. {path} is a folder.")
-    if path.stat().st_size == 0:
-        raise ValueError(f"Expected a table with a header. {path} is empty.")
+    _check_filled(path)
     try:
-        table = READERS[ending](path)
+        table = _read_npz(path) if ending == ".npz" else FILES[ending](path).whole()
     except MemoryError as error:
         raise ValueError(f"Expected a table that fits into memory. {path} does not.") from error
     check_names([str(column) for column in table.columns])
@@ -49,89 +54,151 @@ def read_table(path: str | Path) -> Any:
     return table
 
 
-def ending_of(path: Path) -> str:
-    """The one of :data:`READERS`, as the file has it; any other is a ValueError."""
-    ending = next((ending for ending in READERS if path.name.lower().endswith(ending)), None)
-    if ending is None:
-        raise ValueError(f"Expected a file that ends in {', '.join(READERS)}. Got {str(path)!r}.")
-    return path.name[-len(ending) :]
+def open_table(path: Path) -> "TextFile | ParquetFiles":
+    """Open a file that can be read a few rows at a time, or a folder of Parquet files."""
+    _check_filled(path)
+    if path.is_dir():
+        return ParquetFiles(path)
+    return FILES[ending_of(path, (*FILES,), ", or a pair of .npy files").lower()](path)
 
 
-def _read_text(path: Path) -> Any:
-    pandas = imported("pandas", "pandas")
-    text = _text(path)
-    separator, header = text_header(text[: text.find("\n", BEGINNING) + 1 or None], path)
-    lines = 1 + max(text.count("\n"), text.count("\r"))
-    lacking = (len(header) - 1) * lines - text.count(separator)  # short rows are filled up
-    check_claim(path, lacking * FIELD, copies=1)
-    content = io.BytesIO(text.encode())  # a quarter of what pandas makes of a text
-    del text
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pandas.errors.ParserWarning)
-            table = pandas.read_csv(
-                content,
-                sep=separator,
-                index_col=False,
-                low_memory=False,
-                skipinitialspace=True,
-            )
-    except pandas.errors.ParserWarning as error:
-        raise ValueError(
-            f"Expected {len(header)} fields in a row, as in the header. {path} has more."
-        ) from error
-    except pandas.errors.ParserError as error:
-        reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
-        raise ValueError(
-            f"Expected as many fields in each row as in the header. {path}: {reason}."
-        ) from error
-    return _without_row_numbers(table, header, path)
+def ending_of(path: Path, known: Sequence[str] = (), also: str = "") -> str:
+    """The ending of a file that can be read, as the file has it; any other is a ValueError."""
+    known = known or (*FILES, ".npz")
+    for ending in known:
+        if path.name.lower().endswith(ending):
+            return path.name[-len(ending) :]
+    raise ValueError(f"Expected a file that ends in {', '.join(known)}{also}. Got {str(path)!r}.")
 
 
-def _text(path: Path) -> str:
-    try:
-        text = _content(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"Expected text in UTF-8. {path} has another byte at position {error.start}: save it "
-            "as UTF-8 first."
-        ) from error
-    if not text.strip():
+def _check_filled(path: Path) -> None:
+    if not path.exists():
+        raise FileNotFoundError(f"Expected a data file. There is none at {path}.")
+    if path.stat().st_size == 0:
         raise ValueError(f"Expected a table with a header. {path} is empty.")
-    return text
 
 
-def _content(path: Path) -> bytes | bytearray:
-    """The bytes of a text file, unpacked."""
-    content: bytes | bytearray
-    if path.suffix.lower() == ".gz":
-        content = gunzipped(path, memory() // TEXT_COPIES)
-    else:
-        check_claim(path, path.stat().st_size, copies=TEXT_COPIES)
-        content = path.read_bytes()
-    check_text(content, path)
-    return content
+class TextFile:
+    """A CSV or TSV file, also .gz: one block, since it can be read from its beginning only.
 
+    The separator is the most frequent of comma, semicolon, tab and bar in the first line. A first
+    column without a name that counts the rows is left out.
+    """
 
-def check_text(content: bytes | bytearray, path: Path) -> None:
-    """A ValueError where the bytes of a text file say that it is something else."""
-    for start, kind in FOREIGN.items():
-        if content.startswith(start):
-            raise ValueError(f"Expected text. {path} is {kind}: give it the ending of what it is.")
-    if b"\0" in content:
-        raise ValueError(
-            f"Expected text in UTF-8. {path} is binary, or in UTF-16: save it as UTF-8 first."
+    def __init__(self, path: Path):
+        self.path, self.skipped = path, 0  # columns that are left out
+        try:
+            text = codecs.getincrementaldecoder("utf-8-sig")().decode(self._start(BEGINNING))
+        except UnicodeDecodeError as error:
+            raise self._not_utf8(f"another byte at position {error.start}") from error
+        if not text.strip():
+            raise ValueError(f"Expected a table with a header. {path} is empty.")
+        separator, self.header = _header(text, path)
+        self.width = len(self.header)
+        self.options: dict[str, Any] = {
+            "sep": separator,
+            "encoding": "utf-8-sig",
+            "index_col": False,
+            "low_memory": False,
+            "skipinitialspace": True,
+        }
+
+    def whole(self) -> pd.DataFrame:
+        """Read all rows at once."""
+        check_memory(self.path, self.path.stat().st_size, copies=TEXT_COPIES)
+        most = memory() // TEXT_COPIES
+        content = self._start(most + 1)
+        if len(content) > most:
+            raise ValueError(f"Expected at most {most:,} bytes. {self.path} unpacks to more.")
+        lines = 1 + max(content.count(b"\n"), content.count(b"\r"))
+        check_memory(self.path, lines * self.width * 8, copies=COPIES)  # short rows are filled up
+        with self._errors():
+            table = pd.read_csv(io.BytesIO(content), **self.options)
+        return table.iloc[:, self._row_numbers(table) :]
+
+    def columns(self, rows: int) -> list[str]:
+        """The names of the columns, of which ``rows`` rows are looked at."""
+        first = next(self.frames(0, rows), None)
+        if first is None or not len(first):
+            raise ValueError(f"Expected rows below the header. {self.path} has none.")
+        self.skipped = self._row_numbers(first)
+        return [str(name) for name in first.columns[self.skipped :]]
+
+    def blocks(self) -> list[Span]:
+        return [(0, END)]
+
+    def frames(self, first: int, rows: int, text: Collection[str] = ()) -> Iterator[pd.DataFrame]:
+        """Read ``rows`` rows at a time; columns ``text`` are text whatever they look like."""
+        options: dict[str, Any] = {"chunksize": rows, "dtype": dict.fromkeys(text, str)}
+        with self._errors():
+            reader: Any = pd.read_csv(self.path, **self.options, **options)
+        with reader:
+            while True:
+                with self._errors():  # not around the yield: it sets a filter of warnings
+                    frame = next(reader, None)
+                if frame is None:
+                    return
+                yield frame.iloc[:, self.skipped :]
+
+    def _row_numbers(self, table: pd.DataFrame) -> int:
+        """1 where the first column has no name and counts the rows, with a warning; else 0."""
+        first = table.iloc[:, 0]
+        if self.header[0] or self.width == 1 or not len(table) or first.dtype.kind != "i":
+            return 0
+        if not (first.diff().iloc[1:] == 1).all():
+            return 0
+        warnings.warn(
+            f"The first column of {self.path} has no name and counts the rows: it is left out.",
+            UserWarning,
+            stacklevel=5,
+        )
+        return 1
+
+    def _start(self, size: int) -> bytearray:
+        """The first ``size`` bytes, unpacked; a ValueError where they are no text."""
+        is_packed = self.path.suffix.lower() == ".gz"
+        with self._errors(), gzip.open(self.path) if is_packed else self.path.open("rb") as file:
+            content = bytearray()  # piece by piece: a read of ``size`` would take that much
+            while piece := file.read(min(PIECE, size - len(content))):
+                content += piece
+        for start, kind in FOREIGN.items():
+            if content.startswith(start):
+                raise ValueError(
+                    f"Expected text. {self.path} is {kind}: give it the ending of what it is."
+                )
+        if b"\0" in content:
+            raise self._not_utf8("zeros: it is binary, or in UTF-16")
+        return content
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn what gzip and pandas raise, and their warnings of lost fields, into ValueErrors."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                yield
+        except UnicodeDecodeError as error:
+            raise self._not_utf8("other bytes") from error
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"Expected a whole gzip file. {self.path} is not: {error}.") from error
+        except (pd.errors.ParserWarning, pd.errors.ParserError) as error:
+            reason = first_line(error).removeprefix("Error tokenizing data. C error: ")
+            raise ValueError(
+                f"Expected {self.width} fields in each row, as in the header. {self.path}: "
+                f"{reason.rstrip('.')}."
+            ) from error
+
+    def _not_utf8(self, what: str) -> ValueError:
+        return ValueError(
+            f"Expected text in UTF-8. {self.path} has {what}: save it as UTF-8 first."
         )
 
 
-def _outside_quotes(line: str) -> str:
-    return "".join(line.split('"')[::2])
-
-
-def text_header(text: str, path: Path) -> tuple[str, list[str]]:
+def _header(text: str, path: Path) -> tuple[str, list[str]]:
     """The separator, which is the most frequent in the first line, and the names there."""
     first = next(line for line in io.StringIO(text, newline=None) if line.strip())
-    separator = max(SEPARATORS, key=_outside_quotes(first).count)
+    outside_quotes = "".join(first.split('"')[::2])
+    separator = max(SEPARATORS, key=outside_quotes.count)
     lines = csv.reader(
         io.StringIO(text.lstrip(), newline=None), delimiter=separator, skipinitialspace=True
     )
@@ -151,72 +218,119 @@ def text_header(text: str, path: Path) -> tuple[str, list[str]]:
     return separator, header
 
 
-def _without_row_numbers(table: Any, header: list[str], path: Path) -> Any:
-    """``table`` less its first column where that has no name and counts the rows."""
-    if header[0] or len(header) == 1 or not len(table):
-        return table
-    first = table.iloc[:, 0]
-    if first.dtype.kind != "i" or not (first - first.iloc[0] == np.arange(len(table))).all():
-        return table
-    warnings.warn(
-        f"The first column of {path} has no name and counts the rows: it is left out.",
-        UserWarning,
-        stacklevel=5,
-    )
-    return table.iloc[:, 1:]
+class ParquetFiles:
+    """A Parquet file, or all those of a folder, by name; each row group is a block.
 
+    A row group with many rows is read in slices.
+    """
 
-def _read_parquet(path: Path) -> Any:
-    pandas = imported("pandas", "pandas")
-    check_pyarrow()
-    with path.open("rb") as file:
-        if file.read(4) != b"PAR1":
-            raise ValueError(f"Expected a parquet file. {path} is something else.")
+    def __init__(self, path: Path):
+        self.path = path
+        paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not paths:
+            raise ValueError(f"Expected a folder of .parquet files. {path} has none.")
+        self.metadata: dict[Path, Any] = {}
+        self.groups: dict[int, tuple[Path, int, int]] = {}  # by first row: file, place, end
+        self.names: list[str] = []
+        rows, is_nested = 0, _pyarrow().types.is_nested
+        for part in paths:
+            with _opened_parquet(part) as file:
+                fields = [*file.schema_arrow]
+                names = [str(name) for name in file.schema_arrow.empty_table().to_pandas().columns]
+                counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+                self.metadata[part] = file.metadata
+            if nested := [field.name for field in fields if is_nested(field.type)]:
+                raise ValueError(
+                    f"Expected columns of numbers or text. {part} has lists or records in "
+                    f"{quoted(nested, 3)}."
+                )
+            self.names = self.names or names
+            if names != self.names:
+                raise ValueError(
+                    f"Expected the columns of {paths[0].name} in all files. {part} has "
+                    f"{', '.join(sorted({*names} ^ {*self.names})) or 'them in another order'}."
+                )
+            for place, count in enumerate(counts):
+                if count:
+                    self.groups[rows] = (part, place, rows + count)
+                    rows += count
+        self.width = len(self.names)
 
-    def whole(read: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return read(path, *arguments)
-        except Exception as error:  # of Arrow and the system, of many kinds
-            raise ValueError(
-                f"Expected a whole parquet file. {path} cannot be read: {first_line(error)}"
-            ) from error
-
-    size, nested = whole(_parquet_claims)
-    if nested:
-        raise ValueError(
-            f"Expected columns of numbers or text. {path} has lists or records in "
-            f"{quoted(nested, 3)}."
-        )
-    check_claim(path, size, copies=COPIES)
-    check_claim(path, size + whole(_text_size, memory() // COPIES), copies=COPIES)
-    return whole(pandas.read_parquet, "pyarrow")
-
-
-def _parquet_claims(path: Path) -> tuple[int, list[str]]:
-    """The bytes that a file says its columns have, and the columns that are nested."""
-    pyarrow = importlib.import_module("pyarrow")
-    with importlib.import_module("pyarrow.parquet").ParquetFile(path) as file:
-        # asked about one column of a group, Arrow ends the process where something does not fit
-        columns = [file.schema.column(place) for place in range(len(file.schema))]
-        groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
-        width = sum(max(column.length, 8) for column in columns)
-        size = sum(max(group.total_byte_size, group.num_rows * width) for group in groups)
-        fields = [*file.schema_arrow]
-        return size, [field.name for field in fields if pyarrow.types.is_nested(field.type)]
-
-
-def _text_size(path: Path, most: int) -> int:
-    """The bytes of text once it is written out, as far as ``most``: a file has each text once."""
-    pyarrow, compute = (importlib.import_module(f"pyarrow{part}") for part in ("", ".compute"))
-    parquet = importlib.import_module("pyarrow.parquet")
-    with parquet.ParquetFile(path) as file:
-        columns = map(file.schema.column, range(len(file.schema)))
+    def whole(self) -> pd.DataFrame:
+        """Read all rows at once."""
+        with _opened_parquet(self.path) as file:
+            # asked about one column of a group, Arrow ends the process where something does not fit
+            columns = [file.schema.column(place) for place in range(len(file.schema))]
+            groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
+            width = sum(max(column.length, 8) for column in columns)
+            size = sum(max(group.total_byte_size, group.num_rows * width) for group in groups)
+        check_memory(self.path, size, copies=COPIES)
         text = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
-    size = 0
-    with parquet.ParquetFile(path, read_dictionary=text) as file:
-        for batch in file.iter_batches(BATCH, columns=text) if text else ():
+        check_memory(self.path, size + _text_size(self.path, text), copies=COPIES)
+        with _opened_parquet(self.path):
+            return pd.read_parquet(self.path, engine="pyarrow")
+
+    def columns(self, rows: int) -> list[str]:
+        """The names of the columns."""
+        if not self.groups:
+            raise ValueError(f"Expected rows. {self.path} has none.")
+        return self.names
+
+    def blocks(self) -> list[Span]:
+        return [(first, end) for first, (_, _, end) in self.groups.items()]
+
+    def frames(self, first: int, rows: int, text: Collection[str] = ()) -> Iterator[pd.DataFrame]:
+        """Read the row group that begins with row ``first``, ``rows`` rows at a time."""
+        path, place, _ = self.groups[first]
+        with _opened_parquet(path, metadata=self.metadata[path]) as file:
+            for batch in file.iter_batches(rows, row_groups=[place]):
+                yield batch.to_pandas()
+
+
+@contextlib.contextmanager
+def _opened_parquet(path: Path, **options: Any) -> Iterator[Any]:
+    """The file as pyarrow has it; whatever goes wrong with it is a ValueError.
+
+    ``pre_buffer`` would read whole row groups.
+    """
+    options |= {"buffer_size": READ_AHEAD, "pre_buffer": False}
+    opened = _pyarrow().parquet.ParquetFile
+    try:
+        with opened(path, **options) as file:
+            yield file
+    except Exception as error:  # of Arrow and the system, of many kinds
+        raise ValueError(
+            f"Expected a whole parquet file. {path} cannot be read: {first_line(error)}"
+        ) from error
+
+
+def _pyarrow() -> Any:
+    """pyarrow with the parts that are used here; an ImportError where it is missing or too old."""
+    try:
+        import pyarrow.compute
+        import pyarrow.parquet
+
+        version = pyarrow.__version__
+    except ImportError:
+        version = "none"
+    if version == "none" or int(version.split(".")[0]) < PYARROW:
+        raise ImportError(
+            f"Expected pyarrow {PYARROW} or newer. Got {version}: "
+            "pip install 'torchsparcs[parquet]'"
+        )
+    return pyarrow
+
+
+def _text_size(path: Path, columns: list[str]) -> int:
+    """The bytes of text once it is written out, as far as there is memory.
+
+    A file has each text once, however many rows have it.
+    """
+    size, most, compute = 0, memory() // COPIES, _pyarrow().compute
+    with _opened_parquet(path, read_dictionary=columns) as file:
+        for batch in file.iter_batches(BATCH, columns=columns) if columns else ():
             for column in batch.columns:
-                if pyarrow.types.is_dictionary(column.type):
+                if hasattr(column, "dictionary"):
                     lengths = compute.binary_length(column.dictionary)
                     size += compute.sum(lengths.take(column.indices)).as_py() or 0
                 else:
@@ -226,64 +340,44 @@ def _text_size(path: Path, most: int) -> int:
     return size
 
 
-def _read_npz(path: Path) -> Any:
-    pandas = imported("pandas", "pandas")
+def _read_npz(path: Path) -> pd.DataFrame:
+    """Arrays X (rows, features) and y, or one array for each column."""
     arrays = read_arrays(path)
-    shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+    shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
     key = next((key for key in ("X", "x") if key in arrays and arrays[key].ndim > 1), None)
-    if key is not None:
-        X, y = arrays[key], arrays.get("y")
-        if X.ndim != 2 or (y is not None and (y.ndim not in (1, 2) or len(y) != len(X))):
+    if key is None:
+        if {array.ndim for array in arrays.values()} != {1} or len(
+            {*map(len, arrays.values())}
+        ) > 1:
             raise ValueError(
-                f"Expected X of shape (rows, features), and y with as many rows. {path} has "
-                f"{shapes}."
+                "Expected arrays X (rows, features) and y, or columns of one length. "
+                f"{path} has {shapes}."
             )
-        if not X.size:
-            raise ValueError(f"Expected rows and columns in {key}. {path} has {shapes}.")
-        columns = X.shape[1] + (0 if y is None else math.prod(y.shape[1:]))
-        if columns > MOST_COLUMNS:
-            raise ValueError(f"Expected at most {MOST_COLUMNS} columns. {path} has {shapes}.")
-        parts = [pandas.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])]
-        if y is not None:
-            names = ["y"] if y.size == len(y) else [f"y{i}" for i in range(y.shape[1])]
-            parts.append(pandas.DataFrame(y.reshape(len(y), -1), columns=names))
-        return pandas.concat(parts, axis=1)
-    if (
-        len({array.shape for array in arrays.values()}) != 1
-        or next(iter(arrays.values())).ndim != 1
-    ):
+        return pd.DataFrame(arrays)
+    X, y = arrays[key], arrays.get("y")
+    if X.ndim != 2 or (y is not None and (y.ndim not in (1, 2) or len(y) != len(X))):
         raise ValueError(
-            "Expected arrays X (rows, features) and y, or columns of one length. "
-            f"{path} has {shapes or 'none'}."
+            f"Expected X of shape (rows, features), and y with as many rows. {path} has {shapes}."
         )
-    return pandas.DataFrame(arrays)
+    if not X.size:
+        raise ValueError(f"Expected rows and columns in {key}. {path} has {shapes}.")
+    if X.shape[1] + (0 if y is None else math.prod(y.shape[1:])) > MOST_COLUMNS:
+        raise ValueError(f"Expected at most {MOST_COLUMNS} columns. {path} has {shapes}.")
+    table = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    if y is None:
+        return table
+    names = ["y"] if y.size == len(y) else [f"y{i}" for i in range(y.shape[1])]
+    return pd.concat([table, pd.DataFrame(y.reshape(len(y), -1), columns=names)], axis=1)
 
 
-READERS: dict[str, Callable[[Path], Any]] = {
-    ".csv": _read_text,
-    ".tsv": _read_text,
-    ".csv.gz": _read_text,
-    ".tsv.gz": _read_text,
-    ".parquet": _read_parquet,
-    ".npz": _read_npz,
+FILES: dict[str, type[TextFile] | type[ParquetFiles]] = {
+    ".csv": TextFile,
+    ".tsv": TextFile,
+    ".csv.gz": TextFile,
+    ".tsv.gz": TextFile,
+    ".parquet": ParquetFiles,
 }
-
-
-def check_pyarrow() -> None:
-    """An ImportError unless pyarrow is there, and new enough."""
-    version = imported("pyarrow", "'torchsparcs[parquet]'").__version__
-    if int(version.split(".")[0]) < PYARROW:
-        raise ImportError(
-            f"Expected pyarrow {PYARROW} or newer. Got {version}: "
-            "pip install 'torchsparcs[parquet]'"
-        )
-
-
-def imported(module: str, package: str) -> Any:
-    """``module``, or an ImportError that says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"Expected {module.split('.')[0]} to read this data. Install it: pip install {package}"
-        ) from error
+WRITERS: dict[str, Callable[[pd.DataFrame], bytes]] = {
+    ".csv": lambda table: table.to_csv(index=False, lineterminator="\n").encode(),
+    ".parquet": lambda table: table.to_parquet(index=False),
+}

@@ -1,32 +1,32 @@
-"""What a search needs of rows that do not fit into memory: their statistics and a sample of them.
+"""A uniform sample of rows that do not fit into memory, with the statistics of all of them.
 
 Both come from one pass. A search takes at most 12,000 steps of 128 rows, 1.5 million in all, and
 would see few of the rows that a sample leaves out.
 """
 
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
-from torchsparcs.tables.readers import imported
-from torchsparcs.tables.streamed_fit import MixedColumns, StreamedInputs, StreamedTarget
-from torchsparcs.tables.streams import RowStream
+from torchsparcs.tables.statistics import InputStatistics, MixedColumns, TargetStatistics
 
 MOST_ROWS, MOST_CELLS = 2**20, 50_000_000  # of a sample
 LEAST_ROWS = 10_000  # of a sample, however wide
-SLACK = 1.25  # times the sample are held before the surplus is let go
+SLACK = 1.25  # times the sample are held before the surplus is dropped
 
 
-class Gathered(NamedTuple):
-    """Of a stream.
+class StreamSample(NamedTuple):
+    """A sample of the rows of a stream.
 
     Attributes:
-        preprocessing: learnt from all its rows.
+        preprocessing: learnt from all rows of the stream.
         X, y: a uniform sample of them without replacement, in their order; all of them where they
             are few enough.
-        rows: how many there are.
+        rows: how many rows the stream has.
     """
 
     preprocessing: Preprocessing
@@ -35,36 +35,18 @@ class Gathered(NamedTuple):
     rows: int
 
 
-def gathered(stream: RowStream, task: str = "auto", seed: int = 0) -> Gathered:
-    """Statistics and a sample of ``stream`` in one pass.
-
-    Where a column turns out to be text that looked like numbers at first, the pass starts again.
-    Rows that are few enough are as good as a table in memory: what is learnt from them is the same
-    to the last bit.
-
-    >>> x = np.arange(12.0).reshape(6, 2)
-    >>> found = gathered(RowStream.of((x, x.sum(axis=1)), chunk_rows=4))
-    >>> found.rows, found.X.shape, found.preprocessing.target.task
-    (6, (6, 2), 'regression')
-    """
-    while True:
-        try:
-            return _in_one_pass(stream, task, seed)
-        except MixedColumns as mixed:
-            if not stream.source.is_repeatable:
-                raise
-            stream = stream.as_text(mixed.names)
-
-
 def most_rows(columns: int) -> int:
     """How many rows of ``columns`` cells a sample has."""
     return max(LEAST_ROWS, min(MOST_ROWS, MOST_CELLS // max(1, columns)))
 
 
-def _in_one_pass(stream: RowStream, task: str, seed: int) -> Gathered:
-    inputs, target = StreamedInputs(stream.text), StreamedTarget(task, stream.text)
+def sampled(
+    chunks: Iterable[tuple[Any, Any]], text: Collection[str], task: str, seed: int
+) -> StreamSample:
+    """Go once through ``chunks`` (X, y), whose columns ``text`` are text."""
+    inputs, target = InputStatistics(text), TargetStatistics(task, text)
     sample, rows = RowSample(seed), 0
-    for X, y in stream:
+    for X, y in chunks:
         try:
             inputs.add(X)
             target.add(y)
@@ -79,9 +61,9 @@ def _in_one_pass(stream: RowStream, task: str, seed: int) -> Gathered:
     preprocessing = Preprocessing(inputs.fitted(), target.fitted())
     sample.cut(most_rows(len(preprocessing.inputs.encoded_names)))
     X, y = sample.rows()
-    if len(X) == rows:
+    if len(X) == rows:  # as good as a table in memory, to the last bit
         preprocessing = Preprocessing(Inputs.fit(X), Target.fit(y, task))
-    return Gathered(preprocessing, X, y, rows)
+    return StreamSample(preprocessing, X, y, rows)
 
 
 class RowSample:
@@ -96,7 +78,7 @@ class RowSample:
         self.limit = np.inf  # keys that are not below it are out
 
     def add(self, X: Any, y: Any, most: int) -> None:
-        """Another chunk, of which at most ``most`` rows will be wanted."""
+        """Draw from another chunk, of which at most ``most`` rows will be wanted."""
         keys = self.generator.random(len(X))
         self.pieces.append(_below(self.limit, keys, X, y))
         if sum(len(keys) for keys, _, _ in self.pieces) > SLACK * most:
@@ -111,30 +93,28 @@ class RowSample:
                 self.pieces[place] = _below(self.limit, *piece)
 
     def rows(self) -> tuple[Any, Any]:
-        """X and y, in the order in which they came."""
+        """X and y of the sample, in the order in which they came."""
         _, X, y = zip(*(piece for piece in self.pieces if len(piece[0])), strict=True)
         return _joined(X), _joined(y)
 
 
 def _below(limit: float, keys: np.ndarray, X: Any, y: Any) -> tuple[np.ndarray, Any, Any]:
-    """Those rows whose keys are below ``limit``."""
+    """Keep the rows whose keys are below ``limit``."""
     kept = keys < limit
     return keys[kept], rows_of(X, kept), rows_of(y, kept)
 
 
 def _joined(parts: tuple[Any, ...]) -> Any:
-    """Arrays, DataFrames or Series below one another."""
+    """Concatenate arrays, DataFrames or Series."""
     if not hasattr(parts[0], "iloc"):
         return np.concatenate(parts)
-    pandas = imported("pandas", "pandas")
     if parts[0].ndim == 1:
         return _joined(tuple(part.to_frame() for part in parts)).iloc[:, 0]
     # categories that differ from part to part would cease to be categories
     types = {
-        name: pandas.api.types.union_categoricals([part[name] for part in parts]).dtype
+        name: pd.api.types.union_categoricals([part[name] for part in parts]).dtype
         for name in parts[0].columns
         if all(str(part[name].dtype) == "category" for part in parts)
     }
-    return pandas.concat(
-        [part.astype(types) if types else part for part in parts], ignore_index=True
-    )
+    # astype copies, and how rows lie in memory decides how their sums are rounded
+    return pd.concat([part.astype(types) if types else part for part in parts], ignore_index=True)

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchsparcs.messages import quoted
+
 BLOCK = 128  # rows worked on at once, so that they stay in the cache
 FAINT, LIFT = 1e-290, 2.0**200  # numbers so near the smallest ones are multiplied first, exactly
 FARTHEST_EVER = 1e30  # from zero, after standardisation: float32 has room for sums of such numbers
@@ -16,7 +18,7 @@ UNWIELDY = 1e30  # sample weights larger than that, or smaller than its inverse
 
 
 class Moments(NamedTuple):
-    """Of each column: (columns,) each."""
+    """Mean and scale of each column, and whether it is constant: (columns,) each."""
 
     mean: np.ndarray
     scale: np.ndarray
@@ -24,7 +26,7 @@ class Moments(NamedTuple):
 
 
 def moments(values: np.ndarray, weight: np.ndarray | None = None) -> Moments:
-    """Of ``values`` (rows, columns) in float64; a column within rounding of one value is constant.
+    """Moments of ``values`` (rows, columns); a column within rounding of one value is constant.
 
     >>> moments(np.array([[1.0, 7.0], [3.0, 7.0]]))
     Moments(mean=array([2., 7.]), scale=array([1., 0.]), is_constant=array([False,  True]))
@@ -57,7 +59,7 @@ def moments(values: np.ndarray, weight: np.ndarray | None = None) -> Moments:
 def standardized(
     values: np.ndarray, mean: Any, scale: Any, names: Sequence[str] = ()
 ) -> np.ndarray:
-    """(x − m) / s, computed in float64 and kept in float32.
+    """Standardise: (x − m) / s, computed in float64 and kept in float32.
 
     A number that is out of all proportion is a ValueError that names its column.
     """
@@ -77,8 +79,19 @@ def standardized(
     return result
 
 
+def check_bounded(what: str, names: Sequence[str], mean: np.ndarray, scale: np.ndarray) -> None:
+    """Raise a ValueError where numbers are so large that their mean or scale overflows."""
+    is_finite = np.isfinite(mean) & np.isfinite(scale)
+    if not is_finite.all():
+        large = [name for name, fits in zip(names, is_finite, strict=True) if not fits]
+        raise ValueError(
+            f"Expected {what} whose mean and scale are finite floats. Got numbers that are too "
+            f"large in {quoted(large)}: divide them by a power of ten."
+        )
+
+
 def check_moments(mean: Any, scale: Any, columns: int) -> None:
-    """A ValueError for anything but tuples of finite floats, of which the scales are positive."""
+    """Raise a ValueError for anything but tuples of finite floats and scales above zero."""
     for name, values in (("mean", mean), ("scale", scale)):
         if (
             not isinstance(values, tuple)
@@ -117,7 +130,7 @@ def weights_of(sample_weight: Any, rows: int) -> np.ndarray | None:
 
 
 class MergedMoments(NamedTuple):
-    """Of rows that come part by part: how many, and of each column, (columns,) each.
+    """Moments of rows that come part by part, with the extremes of each column, (columns,) each.
 
     Of two parts with nₐ and n_b of the n rows and δ = m_b − mₐ, all of them have
     m = mₐ + δ n_b/n and s² = sₐ² nₐ/n + s_b² n_b/n + δ² nₐ n_b/n².
@@ -136,12 +149,12 @@ class MergedMoments(NamedTuple):
 
     @classmethod
     def of(cls, values: np.ndarray) -> "MergedMoments":
-        """Of one part, ``values`` (rows, columns) in float64."""
+        """Moments of one part, ``values`` (rows, columns) in float64."""
         mean, scale, _ = moments(values)
         return cls(len(values), mean, scale, values.min(axis=0), values.max(axis=0))
 
     def with_part(self, other: "MergedMoments") -> "MergedMoments":
-        """Of the rows of both."""
+        """Moments of the rows of both parts."""
         rows = self.rows + other.rows
         mine, its = self.rows / rows, other.rows / rows
         with np.errstate(over="ignore", invalid="ignore"):
@@ -156,8 +169,13 @@ class MergedMoments(NamedTuple):
             )
 
     def moments(self) -> Moments:
-        """As :func:`moments` has them of all the rows, but for rounding."""
+        """What :func:`moments` gives for all the rows, but for rounding."""
         is_constant = moments(np.stack([self.low, self.high])).is_constant
         mean = np.where(is_constant, self.low, self.mean)
         least = np.where(is_constant, 0.0, math.ulp(0.0))
         return Moments(mean, np.maximum(np.where(is_constant, 0.0, self.scale), least), is_constant)
+
+    def columns(self) -> list[tuple[float, float, bool, float, float]]:
+        """Mean, scale, whether it is constant, smallest and largest value of each column."""
+        parts = (*self.moments(), self.low, self.high)
+        return [*zip(*(part.tolist() for part in parts), strict=True)]

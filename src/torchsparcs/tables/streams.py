@@ -1,7 +1,7 @@
 """Rows that need not fit into memory: chunk by chunk, and as batches in a new order every epoch."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,27 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchsparcs.tables.file_sources import ParquetSource, TextSource
-from torchsparcs.tables.preprocessing import Preprocessing
-from torchsparcs.tables.sources import (
-    ArraySource,
+from torchsparcs.tables.blocks import (
+    ArrayBlocks,
+    Blocks,
     Chunk,
-    ChunkSource,
-    Source,
-    Span,
+    ChunkBlocks,
+    FileBlocks,
     block_rows,
     sliced,
 )
+from torchsparcs.tables.preprocessing import Preprocessing
+from torchsparcs.tables.readers import END, Span, open_table
+from torchsparcs.tables.sample import StreamSample, sampled
+from torchsparcs.tables.statistics import MixedColumns
 
 POOL = 8  # blocks whose rows are shuffled together
-
-FILES: dict[str, Callable[..., Source]] = {
-    ".parquet": ParquetSource,
-    ".csv": TextSource,
-    ".tsv": TextSource,
-    ".csv.gz": TextSource,
-    ".tsv.gz": TextSource,
-}
 
 
 @dataclass(frozen=True)
@@ -38,7 +32,7 @@ class RowStream:
 
     Attributes:
         source: where they come from.
-        span: the rows of the source that are meant; None for all of them.
+        span: the rows of the source that are meant, by default all of them.
         text: columns that are read as text, though a part of them may look like numbers.
 
     Shape:
@@ -55,8 +49,8 @@ class RowStream:
         [3]
     """
 
-    source: Source
-    span: Span = (0, None)
+    source: Blocks
+    span: Span = (0, END)
     text: frozenset[str] = field(default_factory=frozenset)
 
     @classmethod
@@ -86,8 +80,8 @@ class RowStream:
         if chunk_rows is not None and (not isinstance(chunk_rows, int) or chunk_rows < 1):
             raise ValueError(f"Expected chunk_rows of at least 1. Got {chunk_rows!r}.")
         if isinstance(source, (str, Path)):
-            path = Path(source)
-            return cls(_file(path)(path, target, drop=drop, chunk_rows=chunk_rows))
+            file = open_table(Path(source))
+            return cls(FileBlocks(file, target, drop=drop, chunk_rows=chunk_rows))
         if target is not None or drop:
             raise ValueError(
                 "Expected a table in a file where columns are named. Got "
@@ -98,9 +92,9 @@ class RowStream:
             and len(source) == 2
             and all(isinstance(part, (str, Path)) or hasattr(part, "shape") for part in source)
         ):
-            return cls(ArraySource.of_files(source[0], source[1], chunk_rows))
+            return cls(ArrayBlocks(source[0], source[1], chunk_rows))
         if callable(source) or (isinstance(source, Iterable) and not hasattr(source, "shape")):
-            return cls(ChunkSource(source))
+            return cls(ChunkBlocks(source))
         raise ValueError(
             "Expected a path, a pair (X, y), or chunks (X, y) to go through. "
             f"Got {type(source).__name__}."
@@ -115,13 +109,14 @@ class RowStream:
 
     @property
     def rows(self) -> int | None:
-        """How many there are, None where that is known only after a pass."""
+        """The number of rows, None where that is known only after a pass."""
         start, stop = self.span
-        stop = self.source.rows if stop is None else stop
-        return None if stop is None else stop - start
+        if stop == END:
+            return self.source.rows
+        return stop - start
 
     def count(self) -> int:
-        """How many rows there are; where that is not known yet, they are gone through."""
+        """Count the rows; where their number is not known yet, they are gone through."""
         if self.rows is None:
             for _ in self:
                 pass
@@ -129,13 +124,10 @@ class RowStream:
         return self.rows
 
     def blocks(self) -> list[Span]:
-        """What can be read in any order, in the order of the source."""
+        """The blocks, which can be read in any order, in the order of the source."""
         first, last = self.span
-        meeting = [
-            (max(start, first), min((stop, last), key=_or_the_end))
-            for start, stop in self.source.blocks()
-        ]
-        return [(start, stop) for start, stop in meeting if start < _or_the_end(stop)]
+        common = [(max(start, first), min(stop, last)) for start, stop in self.source.blocks()]
+        return [(start, stop) for start, stop in common if start < stop]
 
     def as_text(self, names: Collection[str]) -> "RowStream":
         """The same rows, with columns ``names`` read as text whatever they look like."""
@@ -155,31 +147,38 @@ class RowStream:
         start = self.span[0] + rank * rows // world
         return replace(self, span=(start, start + rows // world))
 
+    def sample(self, task: str = "auto", seed: int = 0) -> StreamSample:
+        """Draw a uniform sample of the rows, and learn the preprocessing from all of them.
+
+        It takes one pass; where a column turns out to be text that looked like numbers at first,
+        the pass starts again. The sample has at most 2²⁰ rows or 50 million cells, but never fewer
+        than 10,000 rows. Rows that are no more than that are all there, and what is learnt from
+        them is that of a table in memory to the last bit.
+
+        Args:
+            task: what is predicted, as for :func:`torchsparcs.search`.
+            seed: decides which rows are drawn, whatever the chunks in which they come.
+
+        >>> import numpy as np
+        >>> x = np.arange(12.0).reshape(6, 2)
+        >>> sample = RowStream.of((x, x.sum(axis=1)), chunk_rows=4).sample()
+        >>> sample.rows, sample.X.shape, sample.preprocessing.target.task
+        (6, (6, 2), 'regression')
+        """
+        stream = self
+        while True:
+            try:
+                return sampled(stream, stream.text, task, seed)
+            except MixedColumns as mixed:
+                if not self.source.is_repeatable:
+                    raise
+                stream = stream.as_text(mixed.names)
+
     def batches(
         self, preprocessing: Preprocessing, batch_size: int = 1024, seed: int = 0
     ) -> "StreamBatches":
         """Standardised batches for :func:`torchsparcs.train`, in a new order every epoch."""
         return StreamBatches(self, preprocessing, batch_size, seed)
-
-
-def _or_the_end(row: int | None) -> float:
-    return math.inf if row is None else row
-
-
-def _file(path: Path) -> Callable[..., Source]:
-    if not path.exists():
-        raise FileNotFoundError(f"Expected a data file. There is none at {path}.")
-    if path.is_dir():
-        return ParquetSource
-    if path.stat().st_size == 0:
-        raise ValueError(f"Expected a table with a header. {path} is empty.")
-    found = next((FILES[end] for end in FILES if path.name.lower().endswith(end)), None)
-    if found is None:
-        raise ValueError(
-            f"Expected a file that ends in {', '.join(FILES)}, or a pair of .npy files. "
-            f"Got {str(path)!r}."
-        )
-    return found
 
 
 class StreamBatches:

@@ -4,24 +4,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
 from torchsparcs.files.records import Record
+from torchsparcs.messages import quoted
 from torchsparcs.tables.columns import (
     Table,
     array_of,
+    as_numbers,
     check_finite,
     check_names,
     check_repetition,
     count_bad,
     is_missing,
-    number,
     numbers_in,
-    quoted,
     text_of,
+    weighted_rows,
 )
-from torchsparcs.tables.standardization import check_moments, moments, standardized, weights_of
+from torchsparcs.tables.standardization import check_bounded, check_moments, moments, standardized
 from torchsparcs.training.tasks import TASKS
 
 Label = str | int | bool | float
@@ -99,37 +101,22 @@ class Target(Record):
         """
         if task not in CHOICES:
             raise ValueError(f"Expected a task among {', '.join(CHOICES)}. Got {task!r}.")
-        table = target_table(y)
-        weight = weights_of(sample_weight, table.rows)
-        if weight is not None and not weight.all():
-            table, weight = table.where(weight > 0), weight[weight > 0]
-        if table.rows < 2:
-            raise ValueError("Expected at least two rows. Got 1 sample.")
+        table, weight = weighted_rows(target_table(y), sample_weight)
         columns = target_columns(table)
         if task == "auto":
             task = "classification" if _is_classes(table, columns) else "regression"
-        if task == "regression":
-            values = np.column_stack([target_numbers(*column) for column in columns])
-            mean, scale, is_constant = moments(values, weight)
-            if is_constant.any():
-                flat = [name for (name, _), c in zip(columns, is_constant, strict=True) if c]
-                raise ValueError(
-                    f"Expected a target that varies. Got one value throughout {quoted(flat)}."
-                )
-            is_finite = np.isfinite(mean) & np.isfinite(scale)
-            if not is_finite.all():
-                large = [name for (name, _), ok in zip(columns, is_finite, strict=True) if not ok]
-                raise ValueError(
-                    "Expected a target whose mean and scale are finite floats. Got numbers that "
-                    f"are too large in {quoted(large)}: divide them by a power of ten."
-                )
-            return cls(
-                tuple(name for name, _ in columns),
-                task,
-                mean=tuple(mean.tolist()),
-                scale=tuple(scale.tolist()),
+        if task != "regression":
+            return cls._of_classes(columns, task)
+        names = tuple(name for name, _ in columns)
+        values = np.column_stack([target_numbers(*column) for column in columns])
+        mean, scale, is_constant = moments(values, weight)
+        if is_constant.any():
+            flat = [names[place] for place in np.flatnonzero(is_constant)]
+            raise ValueError(
+                f"Expected a target that varies. Got one value throughout {quoted(flat)}."
             )
-        return cls._of_classes(columns, task)
+        check_bounded("a target", names, mean, scale)
+        return cls(names, task, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
 
     @classmethod
     def of_outputs(cls, task: str, outputs: int) -> "Target":
@@ -169,7 +156,7 @@ class Target(Record):
         return 1 if self.task == "binary" else len(self.classes)
 
     def transform(self, y: Any) -> Tensor:
-        """``y`` as the task of that name has it.
+        """Encode ``y`` as its task has it.
 
         Regression: standardised float32, (rows,) or (rows, outputs); binary: 0 and 1 as float32
         (rows,); multiclass: int64 (rows,).
@@ -198,7 +185,7 @@ class Target(Record):
         return numbers.float() if self.task == "binary" else numbers
 
     def predict(self, output: Tensor) -> np.ndarray:
-        """From ``output`` (rows, outputs), raw, the labels (rows,) or the values in their units.
+        """Turn ``output`` (rows, outputs), raw, into labels (rows,) or values in their units.
 
         Values are float64, (rows,) for one output and else (rows, outputs).
         """
@@ -210,13 +197,26 @@ class Target(Record):
         return np.array(self.classes)[chosen.numpy()]
 
     def probabilities(self, output: Tensor) -> np.ndarray:
-        """Of each class from ``output`` (rows, outputs), raw: float64 (rows, classes)."""
+        """Turn ``output`` (rows, outputs), raw, into probabilities: float64 (rows, classes)."""
         raw = self._checked(output)
         if self.classes is None:
             raise ValueError("Expected a classification for probabilities. Got regression.")
         if self.task == "binary":
             return torch.cat([-raw, raw], dim=1).sigmoid().numpy()
         return raw.softmax(dim=1).numpy()
+
+    def predictions(self, output: Tensor) -> pd.DataFrame:
+        """A table of what ``output`` (rows, outputs), raw, says: predictions and probabilities."""
+        predicted = self.predict(output)
+        if predicted.ndim == 2:
+            columns = {f"prediction_{name}": predicted[:, i] for i, name in enumerate(self.names)}
+        else:
+            columns = {"prediction": predicted}
+        if self.classes is not None:
+            shares = self.probabilities(output).T
+            names = [f"probability_{label}" for label in self.classes]
+            columns |= dict(zip(names, shares, strict=True))
+        return pd.DataFrame(columns)
 
     def _checked(self, output: Tensor) -> Tensor:
         if output.dim() != 2 or output.shape[1] != self.outputs:
@@ -237,7 +237,7 @@ def target_table(y: Any) -> Table:
 
 
 def target_columns(table: Table) -> list[tuple[str, np.ndarray]]:
-    """Names and values, of which none is missing."""
+    """The names and values of the outputs; a ValueError where some are missing."""
     names = ("y",) if table.names == ("y0",) and not table.is_named else table.names
     columns = [(name, table.column(index)) for index, name in enumerate(names)]
     bad = []
@@ -252,7 +252,7 @@ def target_columns(table: Table) -> list[tuple[str, np.ndarray]]:
 
 
 def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
-    """The rule of "auto"."""
+    """Whether "auto" takes the target for classes."""
     if len(columns) > 1:
         return False
     values = columns[0][1]
@@ -265,13 +265,8 @@ def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
 
 
 def target_numbers(name: str, values: np.ndarray) -> np.ndarray:
-    numbers = numbers_in(values)
-    if numbers is None:
-        example = next(value for value in values.tolist() if number(value) is None)
-        raise ValueError(
-            f"Expected a numeric target for regression. Got text in {name!r}, "
-            f"for instance {example!r}."
-        )
+    """The values of a regression's target, all of them finite."""
+    numbers = as_numbers(values, name, "a numeric target for regression")
     check_finite(count_bad(name, numbers))
     return numbers
 

@@ -1,30 +1,31 @@
-"""What ``Inputs.fit`` and ``Target.fit`` learn, from one pass over chunks that are then let go.
+"""Statistics of a stream in one pass: what ``Inputs.fit`` and ``Target.fit`` learn, from chunks.
 
-They agree with the same table in memory: categories and classes are the same, mean and scale but
-for rounding. In memory is no more than one chunk, the categories and a few numbers per column.
+They agree with those of the whole table: categories and classes are the same, mean and
+scale but for rounding. In memory is one chunk, the categories and a few numbers for each column.
 """
 
+import math
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from torchsparcs.messages import quoted
 from torchsparcs.tables.columns import (
     NUMBERS,
     Table,
     check_finite,
     check_repetition,
-    count_bad,
+    count_bad_columns,
     is_missing,
     number,
     numbers_in,
-    quoted,
     text_of,
 )
 from torchsparcs.tables.inputs import FARTHEST, Column, Inputs
-from torchsparcs.tables.readers import imported
 from torchsparcs.tables.standardization import MergedMoments
 from torchsparcs.tables.target import CHOICES, Target, target_columns, target_numbers, target_table
 
@@ -50,78 +51,85 @@ class MixedColumns(ValueError):
         return type(self), (self.names, self.example)
 
 
-class StreamedInputs:
-    """:class:`Inputs` from chunks of X.
-
-    >>> X = np.array([[1, "Rome"], [3, "Oslo"], [5, "Rome"]], dtype=object)
-    >>> streamed = StreamedInputs()
-    >>> for chunk in (X[:2], X[2:]):
-    ...     streamed.add(chunk)
-    >>> streamed.fitted().encoded_names, streamed.fitted().mean[0]
-    (('x0', 'x1=Rome'), 3.0)
+class _Statistics:
+    """Names, number of rows, and moments of the columns of numbers, of the chunks so far.
 
     Args:
         text: names of columns that are text, though some chunks of them may look like numbers.
     """
 
     def __init__(self, text: Collection[str] = ()):
-        self.text = frozenset(text)
-        self.rows = 0
+        self.text, self.rows = frozenset(text), 0
         self.names: tuple[str, ...] = ()
-        self.counts: dict[int, Counter[str]] = {}  # of the texts in the columns of text
-        self.numeric: list[int] = []
-        self.merged: MergedMoments | None = None  # of the columns of numbers
+        self.merged: MergedMoments | None = None
 
-    def add(self, X: Any) -> None:
-        """The rows of one chunk, (rows, columns)."""
-        table = Table.of(X)
-        if not self.names:
-            self._start(table)
-        if table.names != self.names:
+    def _add_rows(self, names: tuple[str, ...], rows: int) -> None:
+        if self.names not in ((), names):
             raise ValueError(
                 f"Expected the columns of the first chunk, {quoted(self.names)}, in all. "
-                f"Got {quoted(table.names)}."
+                f"Got {quoted(names)}."
             )
-        self.rows += table.rows
+        self.names = names
+        self.rows += rows
+
+    def _add_numbers(self, numbers: np.ndarray) -> None:
+        part = MergedMoments.of(numbers)
+        self.merged = part if self.merged is None else self.merged.with_part(part)
+
+    def _check_rows(self) -> None:
+        if self.rows < 2:
+            raise ValueError(f"Expected at least two rows. Got {('no', '1')[self.rows]} sample.")
+
+
+class InputStatistics(_Statistics):
+    """Statistics of X, chunk by chunk, that make :class:`Inputs`.
+
+    >>> X = np.array([[1, "Rome"], [3, "Oslo"], [5, "Rome"]], dtype=object)
+    >>> statistics = InputStatistics()
+    >>> for chunk in (X[:2], X[2:]):
+    ...     statistics.add(chunk)
+    >>> statistics.fitted().encoded_names, statistics.fitted().mean[0]
+    (('x0', 'x1=Rome'), 3.0)
+    """
+
+    def __init__(self, text: Collection[str] = ()):
+        super().__init__(text)
+        self.counts: dict[int, Counter[str]] = {}  # of the texts in the columns of text
+        self.numeric: list[int] = []
+
+    def add(self, X: Any) -> None:
+        """Count the rows of one chunk, (rows, columns)."""
+        table = Table.of(X)
+        if not self.names:  # the first chunk says which columns are text
+            is_text = [
+                name in self.text or not table.is_numeric(index)
+                for index, name in enumerate(table.names)
+            ]
+            self.counts = {index: Counter() for index in np.flatnonzero(is_text).tolist()}
+            self.numeric = np.flatnonzero(~np.array(is_text)).tolist()
+        self._add_rows(table.names, table.rows)
         numbers = self._numbers(table)
-        bad = [
-            text
-            for place in np.flatnonzero(~np.isfinite(numbers).all(axis=0))
-            for text in count_bad(self.names[self.numeric[place]], numbers[:, place])
-        ]
+        bad = count_bad_columns([self.names[index] for index in self.numeric], numbers)
         for index, counts in self.counts.items():
             bad += self._count(table, index, counts)
         check_finite(bad)
         if self.numeric:
-            part = MergedMoments.of(numbers)
-            self.merged = part if self.merged is None else self.merged.with_part(part)
-
-    def _start(self, table: Table) -> None:
-        """The first chunk says which columns are text."""
-        self.names = table.names
-        for index, name in enumerate(table.names):
-            if name in self.text or not table.is_numeric(index):
-                self.counts[index] = Counter()
-            else:
-                self.numeric.append(index)
+            self._add_numbers(numbers)
 
     def _numbers(self, table: Table) -> np.ndarray:
         """The columns of numbers, float64 (rows, numeric)."""
         numbers = table.numbers(self.numeric) if self.numeric else np.empty((table.rows, 0))
         if numbers is not None:
             return numbers
-        found, mixed = [], []
-        for index in self.numeric:
-            values = None if table.is_categorical(index) else numbers_in(table.column(index))
-            if values is None:
-                mixed.append(index)
-            else:
-                found.append(values)
-        if mixed:
+        columns = {
+            index: None if table.is_categorical(index) else numbers_in(table.column(index))
+            for index in self.numeric
+        }
+        if mixed := [index for index, values in columns.items() if values is None]:
             entries = table.column(mixed[0]).tolist()
             example = next((value for value in entries if number(value) is None), entries[0])
             raise MixedColumns([self.names[index] for index in mixed], example)
-        return np.column_stack(found)
+        return np.column_stack([*columns.values()])  # type: ignore[list-item]
 
     def _count(self, table: Table, index: int, counts: Counter[str]) -> list[str]:
         """Add the texts of one column to ``counts``; returns what is missing, in words."""
@@ -140,85 +148,61 @@ class StreamedInputs:
         return [f"{missing} missing in {name!r}"] if missing else []
 
     def fitted(self) -> Inputs:
-        """What ``Inputs.fit`` finds in all the rows that were added."""
-        if self.rows < 2:
-            raise ValueError(f"Expected at least two rows. Got {('no', '1')[self.rows]} sample.")
+        """The inputs as ``Inputs.fit`` finds them in all the rows that were added.
+
+        Zeros and ones with share p of ones have mean p and scale √(p (1 − p)).
+        """
+        self._check_rows()
+        numeric = iter([] if self.merged is None else self.merged.columns())
         columns: list[Column] = []
-        parts = [np.empty((0, 3))]  # of each column its encoded ones: mean, scale, farthest
-        numeric = self._numeric_columns()
+        encoded: list[tuple[float, float]] = []  # mean and scale of each encoded column
         for index, name in enumerate(self.names):
             if index in self.counts:
-                column, part = self._text_column(name, self.counts[index])
+                counts = self.counts[index]
+                check_repetition(name, len(counts), self.rows)
+                column = Column(name, tuple(sorted(counts)) if len(counts) > 1 else ())
+                shares = [counts[text] / self.rows for text in column.encoded_categories]
+                parts = [(p, math.sqrt(p * (1 - p)), max(p, 1 - p)) for p in shares]
             else:
-                column, part = numeric[index]
+                mean, scale, is_constant, low, high = next(numeric)
+                column = Column(name, () if is_constant else None)
+                parts = [] if is_constant else [(mean, scale, max(high - mean, mean - low))]
             columns.append(column)
-            parts.append(part)
-        mean, scale, farthest = np.concatenate(parts).T
-        if not len(mean):
+            encoded += [(mean, max(scale, farthest / FARTHEST)) for mean, scale, farthest in parts]
+        if not encoded:
             raise ValueError("Expected a column of X that varies. Got constant columns only.")
-        scale = np.maximum(scale, farthest / FARTHEST)
-        return Inputs(tuple(columns), tuple(mean.tolist()), tuple(scale.tolist()))
-
-    def _numeric_columns(self) -> dict[int, tuple[Column, np.ndarray]]:
-        if self.merged is None:
-            return {}
-        mean, scale, is_constant = self.merged.moments()
-        farthest = np.maximum(self.merged.high - mean, mean - self.merged.low)
-        rows = np.stack([mean, scale, farthest], axis=1)
-        return {
-            index: (Column(self.names[index], ()), rows[:0])
-            if is_constant[place]
-            else (Column(self.names[index]), rows[place : place + 1])
-            for place, index in enumerate(self.numeric)
-        }
-
-    def _text_column(self, name: str, counts: Counter[str]) -> tuple[Column, np.ndarray]:
-        """Zeros and ones with share p of ones have mean p and scale √(p (1 − p))."""
-        check_repetition(name, len(counts), self.rows)
-        column = Column(name, tuple(sorted(counts)) if len(counts) > 1 else ())
-        share = np.array([counts[text] for text in column.encoded_categories]) / self.rows
-        spread = np.sqrt(share * (1 - share))
-        return column, np.stack([share, spread, np.maximum(share, 1 - share)], axis=1)
+        means, scales = zip(*encoded, strict=True)
+        return Inputs(tuple(columns), means, scales)
 
 
-class StreamedTarget:
-    """:class:`Target` from chunks of y.
+class TargetStatistics(_Statistics):
+    """Statistics of y, chunk by chunk, that make a :class:`Target`.
 
-    >>> streamed = StreamedTarget()
+    >>> statistics = TargetStatistics()
     >>> for chunk in (["no", "yes"], ["no", "no"]):
-    ...     streamed.add(chunk)
-    >>> streamed.fitted().classes
+    ...     statistics.add(chunk)
+    >>> statistics.fitted().classes
     ('no', 'yes')
 
     Args:
         task: as for ``Target.fit``.
-        text: names of columns that are text, though some chunks of them may look like numbers.
     """
 
     def __init__(self, task: str = "auto", text: Collection[str] = ()):
+        super().__init__(text)
         if task not in CHOICES:  # rather now than after all the rows
             raise ValueError(f"Expected a task among {', '.join(CHOICES)}. Got {task!r}.")
-        self.task, self.text = task, frozenset(text)
-        self.rows = 0
-        self.names: tuple[str, ...] = ()
+        self.task, self.is_numeric = task, True
         self.is_named = self.is_categorical = False
         self.types: set[np.dtype[Any]] = set()
         self.labels: dict[Any, None] = {}  # as they came, no more than tell that they are many
-        self.merged: MergedMoments | None = None
-        self.is_numeric = True
 
     def add(self, y: Any) -> None:
-        """The rows of one chunk, (rows,) or (rows, outputs)."""
+        """Count the rows of one chunk, (rows,) or (rows, outputs)."""
         table = target_table(y)
         columns = target_columns(table)
-        names = tuple(name for name, _ in columns)
-        if self.names and names != self.names:
-            raise ValueError(
-                f"Expected the target of the first chunk, {quoted(self.names)}, in all. "
-                f"Got {quoted(names)}."
-            )
-        self.names, self.is_named = names, table.is_named
-        self.rows += table.rows
+        self._add_rows(tuple(name for name, _ in columns), table.rows)
+        self.is_named = table.is_named
         if len(columns) > 1:
             numbers = [target_numbers(*column) for column in columns]
         else:
@@ -228,8 +212,7 @@ class StreamedTarget:
             self.is_numeric &= found is not None
             numbers = [] if found is None else [found]
         if self.is_numeric:
-            part = MergedMoments.of(np.column_stack(numbers))
-            self.merged = part if self.merged is None else self.merged.with_part(part)
+            self._add_numbers(np.column_stack(numbers))
 
     def _add_labels(self, table: Table, values: np.ndarray) -> None:
         is_number = values.dtype.kind in NUMBERS
@@ -248,15 +231,14 @@ class StreamedTarget:
             self.labels |= dict.fromkeys(stray[:1])
 
     def fitted(self) -> Target:
-        """What ``Target.fit`` finds in all the rows that were added."""
-        if self.rows < 2:
-            raise ValueError(f"Expected at least two rows. Got {('no', '1')[self.rows]} sample.")
+        """The target as ``Target.fit`` finds it in all the rows that were added."""
+        self._check_rows()
         is_declared = self.task == "auto" and self.is_categorical
-        found = Target.fit(self._few_rows(), "classification" if is_declared else self.task)
-        if found.classes is not None or self.merged is None:
-            return found
+        target = Target.fit(self._few_rows(), "classification" if is_declared else self.task)
+        if target.classes is not None or self.merged is None:
+            return target
         mean, scale, _ = self.merged.moments()
-        return replace(found, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+        return replace(target, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
 
     def _few_rows(self) -> Any:
         """Rows from which ``Target.fit`` learns all but mean and scale: it looks at which values
@@ -272,5 +254,4 @@ class StreamedTarget:
             values[: len(labels)], values[len(labels) :] = labels, labels[0]
         if not self.is_named:
             return values
-        pandas = imported("pandas", "pandas")
-        return pandas.DataFrame(values.reshape(-1, len(self.names)), columns=list(self.names))
+        return pd.DataFrame(values.reshape(-1, len(self.names)), columns=list(self.names))
