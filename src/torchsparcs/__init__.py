@@ -28,7 +28,7 @@ HOMES = {
     "cutting.ladder": ("RefineConfig",),
     "spectralizing.spectralize": ("spectralize",),
     "tables.streams": ("RowStream",),
-    "export.onnx": ("to_onnx",),
+    "export.deployment": ("to_onnx",),
     "export.saving": ("load", "save"),
     "searching.refit": ("refit",),
     "searching.result": (
@@ -51,7 +51,7 @@ if TYPE_CHECKING:  # the same names for those who read and do not run
     from torchsparcs.cutting.ladder import RefineConfig
     from torchsparcs.cutting.pruning import PruningCurve, pruning_curve
     from torchsparcs.estimators import SparcsClassifier, SparcsRegressor
-    from torchsparcs.export.onnx import to_onnx
+    from torchsparcs.export.deployment import to_onnx
     from torchsparcs.export.saving import load, save
     from torchsparcs.searching.refit import refit
     from torchsparcs.searching.result import (

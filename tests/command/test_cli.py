@@ -22,8 +22,7 @@ from outcomes import assert_same
 import torchsparcs
 from torchsparcs.command import jobs, main, options
 from torchsparcs.export.formats import FORMATS
-from torchsparcs.parallel.engines import ENGINES
-from torchsparcs.parallel.executor import Executor
+from torchsparcs.parallel.executor import ENGINES, Executor
 from torchsparcs.tables.datasets import BUILT_IN
 from torchsparcs.tables.target import CHOICES
 

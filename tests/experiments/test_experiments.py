@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from torchsparcs import Population, SpectralNetwork, extract
-from torchsparcs.command import cli
+from torchsparcs import command as cli
 from torchsparcs.experiments import (
     EXPERIMENTS,
     Experiment,

@@ -28,8 +28,7 @@ from torchsparcs import (
 )
 from torchsparcs.experiments import EXPERIMENTS, reproduce
 from torchsparcs.parallel import executor
-from torchsparcs.parallel.engines import ENGINES, Engine, engine_of
-from torchsparcs.parallel.executor import Executor
+from torchsparcs.parallel.executor import ENGINES, Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps
 from torchsparcs.tables.datasets import load_dataset
 
@@ -225,7 +224,7 @@ class TestRay:
 
     def test_no_cluster_at_the_address(self, cluster):
         code = (
-            "from torchsparcs.parallel.engines import engine_of\n"
+            "from torchsparcs.parallel.executor import engine_of\n"
             "try:\n    engine_of('ray', '127.0.0.1:1')\n"
             "except ValueError as error:\n    print(error)\n"
         )

@@ -10,8 +10,7 @@ import torchsparcs.report
 import torchsparcs.searching.folded
 from torchsparcs import CompactNetwork
 from torchsparcs.report import facts_of
-from torchsparcs.report.about import columns_of
-from torchsparcs.report.wording import columns_words
+from torchsparcs.report.wording import columns_of, columns_words
 from torchsparcs.tables.preprocessing import Inputs
 
 

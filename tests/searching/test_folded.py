@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 from torch import nn
 
-from torchsparcs.searching.folded import FoldedData, Judgement, counted_rows
-from torchsparcs.searching.folds import FOLDS, Folds, folds_of
-from torchsparcs.searching.folds import given as given_rows
+from torchsparcs.searching.folded import FOLDS, FoldedData, Folds, Judgement, counted_rows, folds_of
+from torchsparcs.searching.folded import given as given_rows
 from torchsparcs.spectral.population import HasMembers
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 

@@ -14,9 +14,8 @@ from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit
 from torchsparcs import SearchConfig, SearchResult, search
 from torchsparcs.cutting.ladder import Rung
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.searching.folded import FoldedData, Judgement
-from torchsparcs.searching.folds import FOLDS
-from torchsparcs.searching.front import ROUNDING
+from torchsparcs.searching.folded import FOLDS, FoldedData, Judgement
+from torchsparcs.searching.result import ROUNDING
 from torchsparcs.searching.strategies import STRATEGIES
 from torchsparcs.searching.table_search import TableSearch, is_worth_going_on, landing
 from torchsparcs.training.loop import NonFiniteLossError

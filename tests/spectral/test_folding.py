@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchsparcs.spectral.folding import AnchorTable, choose_anchors
+from torchsparcs.spectral.equations import AnchorTable, choose_anchors
 
 
 def brute_force(widths, batch, silent):

@@ -24,9 +24,9 @@ from torchsparcs import (
     train,
 )
 from torchsparcs.files.checkpoint import load_checkpoint, save_checkpoint
-from torchsparcs.parallel.engines import engine_of
+from torchsparcs.parallel.executor import engine_of
 from torchsparcs.training import loop
-from torchsparcs.training.ranks import Ranks
+from torchsparcs.training.devices import Ranks
 
 WORLD = 2
 FORK = multiprocessing.get_context("fork")

@@ -1,4 +1,4 @@
-"""The command line, ``sparcs``: it parses, calls and plots."""
+"""The command line, ``sparcs``: it parses, calls and prints."""
 
 import contextlib
 import os

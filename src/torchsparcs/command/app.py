@@ -1,4 +1,4 @@
-"""The command line, ``sparcs``: it parses, calls and plots."""
+"""The command line, ``sparcs``: it parses, calls and prints."""
 
 import io
 import os
@@ -161,7 +161,7 @@ def search(
     with loading():
         from torchsparcs.command.console import open_console
         from torchsparcs.command.jobs import Job, folder_for, is_finished
-        from torchsparcs.training.ranks import started
+        from torchsparcs.training.devices import started
     with started() as ranks:
         if resume is not None:
             if is_finished(resume):

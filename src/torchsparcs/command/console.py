@@ -11,10 +11,9 @@ from rich.text import Text
 
 from torchsparcs.command.options import RULES
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.messages import quoted
+from torchsparcs.files.reading import quoted
 from torchsparcs.report.wording import judged_by
-from torchsparcs.searching.front import is_same
-from torchsparcs.searching.result import Candidate, SearchResult
+from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
 
 PIPE_WIDTH = 1000  # outside a terminal nothing is wrapped

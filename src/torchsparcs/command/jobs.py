@@ -12,11 +12,10 @@ from rich.console import Console
 
 from torchsparcs.command.console import print_files, print_front, summary
 from torchsparcs.command.messages import forcible, say
-from torchsparcs.export.onnx import to_onnx
+from torchsparcs.export.deployment import to_onnx
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.files.limits import read_json
-from torchsparcs.files.records import Record
-from torchsparcs.parallel.engines import Engine, engine_of
+from torchsparcs.files.reading import Record, read_json
+from torchsparcs.parallel.executor import engine_of
 from torchsparcs.parallel.steps import ASKED, PARTS, Steps, lock_steps
 from torchsparcs.searching.folder import check_folder, free_folder
 from torchsparcs.searching.result import SearchResult
@@ -25,7 +24,7 @@ from torchsparcs.tables.datasets import BUILT_IN, load_dataset, table_name
 from torchsparcs.tables.readers import FILES
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.tables.target import Target
-from torchsparcs.training.ranks import Ranks
+from torchsparcs.training.devices import Ranks
 from torchsparcs.version import __version__
 
 LARGE = 2**28  # bytes of a file that is not read whole
@@ -77,9 +76,25 @@ class Job(Record):
         with _kept_or_cleared(folder, resume, ranks) as steps:
             if not resume:
                 ranks.first(lambda: self._begin(folder / PARTS, steps))
-            result = self._searched(X, y, steps, engine_of(engine, address), progress)
+            count = self.steps
+            result = search(
+                X,
+                y,
+                widths=self.widths,
+                task=self.task,
+                validation=self.validation,
+                penalty_weights=self.penalty_weights or "auto",
+                max_parameters=self.max_parameters,
+                config=None if count is None else SearchConfig(steps=count, longest=count),
+                seed=self.seed,
+                device=self.device,
+                engine=engine_of(engine, address),
+                checkpoint=steps,
+                resume="auto",
+                progress=progress,
+            )
             if ranks.is_first:
-                self._write(result, folder, console)
+                self._write(self._described(result), folder, console)
                 (folder / PARTS / JOB).unlink()  # from here on it is finished
                 steps.remove()
 
@@ -102,26 +117,8 @@ class Job(Record):
         console.print(summary(self.data, rows, columns, Target.fit(dataset.y, self.task)))
         return dataset.X, dataset.y
 
-    def _searched(
-        self, X: Any, y: Any, steps: Steps, engine: Engine, progress: bool
-    ) -> SearchResult:
-        count = self.steps
-        result = search(
-            X,
-            y,
-            widths=self.widths,
-            task=self.task,
-            validation=self.validation,
-            penalty_weights=self.penalty_weights or "auto",
-            max_parameters=self.max_parameters,
-            config=None if count is None else SearchConfig(steps=count, longest=count),
-            seed=self.seed,
-            device=self.device,
-            engine=engine,
-            checkpoint=steps,
-            resume="auto",
-            progress=progress,
-        )
+    def _described(self, result: SearchResult) -> SearchResult:
+        """``result``, whose settings also say what the command line was asked for."""
         names = result.target.names
         asked = {
             "data": self.data,

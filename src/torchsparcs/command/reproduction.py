@@ -16,7 +16,7 @@ from torchsparcs.command.console import open_console, pairs
 from torchsparcs.command.messages import forcible, say
 from torchsparcs.command.options import checked_device
 from torchsparcs.experiments.experiment import Claim
-from torchsparcs.parallel.engines import engine_of
+from torchsparcs.parallel.executor import engine_of
 
 FILES = {
     "report.html": "the page to look at",

@@ -8,7 +8,7 @@ from torchsparcs.command.console import open_console, print_facts, print_front, 
 from torchsparcs.command.messages import forcible
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.report.html import check_place
+from torchsparcs.report.page import check_place
 from torchsparcs.searching.result import SearchResult, load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.readers import WRITERS, read_table

@@ -89,7 +89,7 @@ class Ladder(Generic[Network, Verdict]):
 
     def top(self, groups: list[list[Network]]) -> list[Rung[Network, Verdict]]:
         """The groups as they are."""
-        return self._judged([(place, "", group) for place, group in enumerate(groups)])
+        return self._judged([(place, "", group) for place, group in enumerate(groups)], groups)
 
     def step(
         self, rungs: Sequence[Rung[Network, Verdict]], sizes: list[int], tuning: TrainConfig
@@ -106,30 +106,27 @@ class Ladder(Generic[Network, Verdict]):
             for rung, found in zip(rungs, ways, strict=True)
             for way, networks in found.items()
         ]
-        return self._tuned(f"tuning {self.cuts}", self._cut, tuning)
+        tuned = self.family.tune(f"tuning {self.cuts}", [each[2] for each in self._cut], tuning)
+        return self._judged(self._cut, tuned)
 
     def again(
         self, rung: Rung[Network, Verdict], tuning: TrainConfig
     ) -> list[Rung[Network, Verdict]]:
         """The group of ``rung``, of the last step, fine-tuned by another config."""
         cut = [each for each in self._cut if each[:2] == (rung.group, rung.way)]
-        return self._tuned(f"tuning {self.cuts} again", cut, tuning)
+        name = f"tuning {self.cuts} again"
+        return self._judged(cut, self.family.tune(name, [each[2] for each in cut], tuning))
 
-    def _tuned(
-        self, name: str, cut: list[tuple[int, str, list[Network]]], tuning: TrainConfig
+    def _judged(
+        self, cut: list[tuple[int, str, list[Network]]], tuned: Sequence[list[Network] | None]
     ) -> list[Rung[Network, Verdict]]:
-        tuned = self.family.tune(name, [networks for _, _, networks in cut], tuning)
-        found = zip(cut, tuned, strict=True)
-        kept = [(group, way, after) for (group, way, _), after in found if after is not None]
-        return self._judged(kept)
-
-    def _judged(self, groups: list[tuple[int, str, list[Network]]]) -> list[Rung[Network, Verdict]]:
-        if not groups:
-            return []
-        judgements = self.family.judge([networks for _, _, networks in groups])
+        """The rungs of those that were ``cut`` whose fine-tuning did not diverge."""
+        pairs = zip(cut, tuned, strict=True)
+        kept = [(group, way, after) for (group, way, _), after in pairs if after is not None]
+        judgements = self.family.judge([networks for _, _, networks in kept]) if kept else []
         return [
             Rung(group, self.cuts, way, networks, judgement, self.family.size(networks[-1]))
-            for (group, way, networks), judgement in zip(groups, judgements, strict=True)
+            for (group, way, networks), judgement in zip(kept, judgements, strict=True)
         ]
 
 

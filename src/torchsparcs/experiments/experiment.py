@@ -10,10 +10,9 @@ from torch import nn
 
 from torchsparcs.experiments.writing import Content, plain, write_figures, write_json, written_page
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.files.limits import read_json
 from torchsparcs.files.provenance import hardware, provenance
-from torchsparcs.parallel.engines import Engine, engine_of
-from torchsparcs.parallel.executor import Executor
+from torchsparcs.files.reading import read_json
+from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import ASKED, PARTS, Steps, lock_steps
 from torchsparcs.report.document import write_document
 from torchsparcs.searching.folder import check_folder

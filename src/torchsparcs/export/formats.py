@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from torchsparcs.export.deployment import DeployedNetwork
-from torchsparcs.export.onnx import to_onnx, to_torch_export
+from torchsparcs.export.deployment import DeployedNetwork, to_onnx, to_torch_export
 from torchsparcs.export.saving import save
 
 # The ending of the file, what writes it, and what to say about it.

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.files.limits import check_memory
-from torchsparcs.files.records import read_as
+from torchsparcs.files.reading import check_memory, read_as
 from torchsparcs.spectral.chain import SpectralChain, SpectralCNN
 from torchsparcs.spectral.layer_kinds import described_layer, description_of
 from torchsparcs.spectral.network import SpectralNetwork

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from torchsparcs.files.limits import check_memory
-from torchsparcs.messages import first_line
+from torchsparcs.files.reading import check_memory, first_line
 
 ARRAY_COPIES = 4  # of what is in a file, in memory on the way
 # The ways of packing that NumPy writes, and how many bytes can come of one.

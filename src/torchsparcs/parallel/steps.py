@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from torchsparcs.files.checkpoint import load_checkpoint, save_checkpoint
-from torchsparcs.training.ranks import Ranks
+from torchsparcs.training.devices import Ranks
 
 PARTS = "parts"  # the folder inside that of a run, while the run is unfinished
 ASKED, LOCK = "asked", ".lock"

@@ -9,7 +9,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from torchsparcs.report.html import check_place, filled, write
+from torchsparcs.report.page import check_place, filled, write
 
 KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ± [\d.,]+)?")

@@ -10,9 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchsparcs.report.architecture import architecture
-from torchsparcs.report.facts import output_names, rules_of, shown_of, unit_of
-from torchsparcs.report.predictions import answers_of
-from torchsparcs.report.training_curves import curves_of
+from torchsparcs.report.facts import (
+    answers_of,
+    curves_of,
+    output_names,
+    rules_of,
+    shown_of,
+    unit_of,
+)
 from torchsparcs.report.wording import is_classification, shortened
 from torchsparcs.searching.result import Attempt, Candidate, SearchResult
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.searching.front import is_same
-from torchsparcs.searching.result import Candidate, SearchResult
+from torchsparcs.searching.result import Candidate, SearchResult, is_same
+from torchsparcs.tables.preprocessing import Column
+from torchsparcs.tables.target import Target
 
 LONGEST = 80  # characters of a name
 
@@ -192,3 +193,122 @@ def tolerance_words(result: SearchResult) -> str:
     is_error = allowed == best.standard_error
     gap = "one standard error" if is_error else f"{score_words(allowed, is_classes)}"
     return f"{gap} below the best, {score_words(best.score - allowed, is_classes)}"
+
+
+MOST_COLUMNS = 200  # of the table, one by one
+MOST_CLASSES, MOST_OUTPUTS = 20, 10  # by name
+
+
+def about(result: SearchResult) -> list[dict[str, Any]]:
+    """Titled lists of names and facts; what has no meaning for this search is left out."""
+    sections: dict[str, dict[str, str | None]] = {
+        "Data": _data(result),
+        "Search": _search(result),
+        "Configuration": {
+            name.replace("_", " "): _text(value)
+            for name, value in result.settings.get("config", {}).items()
+        },
+        "Made with": _made_with(result.settings),
+    }
+    return [
+        {"title": title, "facts": [[name, text] for name, text in facts.items() if text]}
+        for title, facts in sections.items()
+    ]
+
+
+def columns_of(result: SearchResult) -> dict[str, Any] | None:
+    """Name and content of each column, and where its encoded columns start and end."""
+    if result.preprocessing is None:
+        return None
+    inputs, place, rows = result.inputs, 0, []
+    for column in inputs.columns[:MOST_COLUMNS]:
+        width = len(column.encoded_names)
+        mean, scale = inputs.mean[place : place + 1], inputs.scale[place : place + 1]
+        rows.append([shortened(column.name), _content(column, mean, scale), place, place + width])
+        place += width
+    return {"rows": rows, "more": len(inputs.columns) - len(rows)}
+
+
+def _content(column: Column, mean: tuple[float, ...], scale: tuple[float, ...]) -> str:
+    if column.categories is None:
+        return f"number, {mean[0]:.4g} ± {scale[0]:.4g}"
+    if not column.categories:
+        return "constant, left out"
+    return f"text, {len(column.categories):,} categories"
+
+
+def _data(result: SearchResult) -> dict[str, str | None]:
+    settings, is_table = result.settings, result.preprocessing is not None
+    used, seen = settings["rows"], settings.get("rows_seen", settings["rows"])
+    return {
+        "name": shortened(settings.get("data", "not recorded" if is_table else "")),
+        "rows": f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}",
+        "row": None if is_table else shape_words(result),
+        "columns": _kinds(result.inputs.columns) if is_table else None,
+        "dropped": ", ".join(map(shortened, settings.get("dropped", []))),
+        "judged on": judged_by(settings),
+        **_aim(result, result.target),
+    }
+
+
+def _kinds(columns: tuple[Column, ...]) -> str:
+    numbers = sum(column.categories is None for column in columns)
+    constant = sum(column.categories == () for column in columns)
+    counts = numbers, len(columns) - numbers - constant, constant
+    kinds = zip(counts, ("of numbers", "of text", "constant, left out"), strict=True)
+    words = [f"{count:,} {kind}" for count, kind in kinds if count]
+    return f"{len(columns):,}: {', '.join(words)}"
+
+
+def _aim(result: SearchResult, target: Target) -> dict[str, str]:
+    """The target, its classes with how often each came up, or its outputs with their moments."""
+    if target.classes is None:
+        moments = zip(target.names[:MOST_OUTPUTS], target.mean, target.scale, strict=False)
+        outputs = [f"{shortened(name)}, {m:.4g} ± {s:.4g}" for name, m, s in moments]
+        if result.preprocessing is None:
+            outputs = [shortened(name) for name in target.names[:MOST_OUTPUTS]]
+        return {"target": "; ".join([*outputs, *_rest(len(target.names) - MOST_OUTPUTS)])}
+    counts, shown = result.best().answers, [shortened(c) for c in target.classes[:MOST_CLASSES]]
+    if counts is not None:
+        rows = counts.sum(dim=1).tolist()
+        shown = [f"{label} ({n:,})" for label, n in zip(shown, rows, strict=False)]
+    return {
+        "target": f"{shortened(target.names[0])}, {len(target.classes)} classes",
+        "classes": ", ".join([*shown, *_rest(len(target.classes) - MOST_CLASSES)]),
+    }
+
+
+def _rest(count: int) -> list[str]:
+    return [f"{count} more"] if count > 0 else []
+
+
+def _search(result: SearchResult) -> dict[str, str | None]:
+    settings, is_table = result.settings, result.preprocessing is not None
+    budget, steps, fits = (settings.get(n) for n in ("max_parameters", "refit_steps", "fits"))
+    penalties = (f"{weight:.3g}" for weight in settings.get("penalty_weights", []))
+    shares = f"{fits}{' for each penalty weight' * is_table}, each to its part of the rows"
+    return {
+        "refitted": f"from an earlier search, {counted(steps, 'step')}" if steps else None,
+        "widths allowed": " → ".join(map(str, settings["widths"])),
+        "activation": result.best().network.activation_name,
+        "trained": settings.get("way", "not recorded") if is_table else None,
+        "penalty weights": ", ".join(["kept linear", *penalties]) if is_table else None,
+        "fits": None if fits == 1 else shares,
+        "budget": "none" if budget is None else counted(budget, "parameter"),
+        "seed": str(settings["seed"]),
+    }
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _made_with(settings: dict[str, Any]) -> dict[str, str | None]:
+    version = {"torchsparcs": settings.get("version", "not recorded")}  # of an older folder
+    seconds = settings.get("seconds")
+    return {
+        **{name: str(known) for name, known in (version | settings.get("versions", {})).items()},
+        "hardware": str(settings.get("hardware", "not recorded")),
+        "device": str(settings.get("device", "not recorded")),
+        "wall time": "not recorded" if seconds is None else duration_words(seconds),
+    }

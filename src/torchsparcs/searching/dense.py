@@ -15,16 +15,21 @@ from torchsparcs.searching.folded import FoldedData, Judgement
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import NonFiniteLossError
+from torchsparcs.training.tasks import predict
 
 ROWS_PER_SOURCE = 4  # of data, for the least squares of a cut
 FEWEST_ROWS = 2000
 
 
 class DenseFamily:
-    """Groups of fits in direct space, on the rows of ``folded``."""
+    """Groups of fits in direct space, on the rows of ``folded``.
 
-    def __init__(self, folded: FoldedData, executor: Executor):
-        self.folded, self.executor = folded, executor
+    ``history`` is that of the last fine-tuning.
+    """
+
+    def __init__(self, folded: FoldedData, executor: Executor, *, progress: bool = False):
+        self.folded, self.executor, self.progress = folded, executor, progress
+        self.history = History()
 
     def size(self, network: DirectSpace) -> int:
         return parameter_count(network)
@@ -55,30 +60,19 @@ class DenseFamily:
         self, name: str, groups: list[list[DirectSpace]], tuning: TrainConfig
     ) -> list[list[DirectSpace] | None]:
         """Fine-tune all groups as one population; only where all diverge is there nothing."""
+        population, weights = self._population(groups), self.folded.member_weights(len(groups))
         try:
-            return [*self.tuned(name, groups, tuning)[0]]
+            self.history = self.executor.train(
+                name, population, self.folded.pair, tuning, weights, progress=self.progress
+            )
         except NonFiniteLossError:
             return [None] * len(groups)
-
-    def tuned(
-        self,
-        name: str,
-        groups: list[list[DirectSpace]],
-        tuning: TrainConfig,
-        *,
-        progress: bool = False,
-    ) -> tuple[list[list[DirectSpace]], History]:
-        """The groups fine-tuned, and how that went."""
-        population, weights = self._population(groups), self.folded.member_weights(len(groups))
-        history = self.executor.train(
-            name, population, self.folded.pair, tuning, weights, progress=progress
-        )
         fits, tuned = self.folded.fits, population.to_directs()
-        return [tuned[start : start + fits] for start in range(0, len(tuned), fits)], history
+        return [tuned[start : start + fits] for start in range(0, len(tuned), fits)]
 
     def judge(self, groups: list[list[DirectSpace]]) -> list[Judgement]:
-        population = self._population(groups)
-        return self.executor.first(lambda: self.folded.judge(population))
+        outputs, _, _ = predict(self._population(groups), self.folded.judging)
+        return self.executor.first(lambda: self.folded.judge_outputs(outputs))
 
     def least_squares(self, like: DirectSpace) -> list[DirectSpace]:
         """The linear model of each fit in closed form, for a regression."""

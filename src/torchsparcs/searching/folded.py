@@ -4,17 +4,126 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.searching.folds import Folds, folds_of, given, is_splitter, split_folds
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.standardization import weights_of
 from torchsparcs.training.tasks import predict, resolve_task
+
+FOLDS = 3  # of a cross-validation
+MANY_ROWS = 10_000  # enough for one hold-out to judge well
+HELD_OUT = 0.2
+
+
+@dataclass(frozen=True)
+class Folds:
+    """A table of which fit sees which rows; the last one gives the networks.
+
+    Every row that is judged is judged by one fit that was not fitted to it.
+
+    Attributes:
+        fitted: (fits, rows) bool, the rows each fit sees.
+        judge: (rows,), the fit that judges each row, -1 for none.
+    """
+
+    fitted: Tensor
+    judge: Tensor
+
+    @property
+    def fits(self) -> int:
+        return len(self.fitted)
+
+    @property
+    def judges(self) -> int:
+        """The number of fits that judge rows."""
+        return int(self.judge.max()) + 1
+
+    @property
+    def is_fitted(self) -> Tensor:
+        """Whether any fit sees a row, (rows,) bool."""
+        return self.fitted.any(dim=0)
+
+    @property
+    def judged(self) -> Tensor:
+        """The rows that are judged."""
+        return (self.judge >= 0).nonzero().squeeze(1)
+
+    def to(self, device: torch.device) -> "Folds":
+        return Folds(self.fitted.to(device), self.judge.to(device))
+
+
+def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Folds:
+    """The folds of ``validation``: a share of the rows to hold out, a number of folds, or "auto".
+
+    With k folds, k fits judge what they were not fitted to and one more is fitted to all rows; with
+    a share there is one and one more. Classes are spread evenly over the folds.
+    """
+    rows = len(target)
+    if isinstance(validation, str) and validation == "auto":
+        validation = min(FOLDS, rows) if rows < MANY_ROWS else HELD_OUT
+    whole = isinstance(validation, Integral) and not isinstance(validation, bool)
+    is_share = (
+        not whole and isinstance(validation, Real) and 0 < float(validation) <= 0.5 and rows >= 2
+    )
+    if not is_share and not (whole and 2 <= validation <= rows):
+        raise ValueError(
+            "Expected validation to be 'auto', a share of the rows up to 0.5, a number of folds "
+            f"from 2 to {rows}, a splitter, or a pair (X, y). Got {validation!r}."
+        )
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
+    if is_classes:
+        order = order[torch.argsort(target.cpu()[order], stable=True)]
+    judge = torch.full((rows,), -1)
+    if is_share:
+        held_out = max(1, round(validation * rows))
+        judge[order[torch.arange(held_out) * rows // held_out]] = 0
+    else:
+        judge[order] = torch.arange(rows) % validation
+    fits = 1 if is_share else validation
+    fitted = torch.stack([*(judge != index for index in range(fits)), torch.ones(rows) > 0])
+    return Folds(fitted, judge)
+
+
+def is_splitter(validation: Any) -> bool:
+    """Whether it splits rows as scikit-learn's splitters do."""
+    return hasattr(validation, "split") and not isinstance(validation, (str, Tensor))
+
+
+def split_folds(splitter: Any, X: Any, y: Any, groups: Any = None) -> Folds:
+    """The folds of a scikit-learn splitter: one fit for each split, and one to all rows.
+
+    No row may judge twice, and none that it is fitted to; some may not judge at all, as the first
+    ones in the order of time.
+    """
+    rows = len(y)
+    judge, fitted = torch.full((rows,), -1), []
+    for index, (train, test) in enumerate(splitter.split(X, y, groups)):
+        train, test = torch.as_tensor(train), torch.as_tensor(test)
+        is_train = torch.zeros(rows, dtype=torch.bool)
+        is_train[train] = True
+        if not len(test) or not len(train) or is_train[test].any() or (judge[test] >= 0).any():
+            raise ValueError(
+                "Expected splits in which every row judges at most once, and never what it is "
+                f"fitted to. Got others from {splitter!r}."
+            )
+        judge[test] = index
+        fitted.append(is_train)
+    if not fitted:
+        raise ValueError(f"Expected a splitter that gives splits. Got none from {splitter!r}.")
+    return Folds(torch.stack([*fitted, torch.ones(rows) > 0]), judge)
+
+
+def given(training_rows: int, validation_rows: int) -> Folds:
+    """The folds of one fit to the first rows, judged by the others."""
+    is_fitted = torch.arange(training_rows + validation_rows) < training_rows
+    return Folds(is_fitted[None], torch.where(is_fitted, -1, 0))
+
 
 MOST_ANSWERS = 500  # pairs of numbers that a judgement keeps
 MOST_CLASSES = 200  # whose pairs it counts

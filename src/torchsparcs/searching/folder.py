@@ -28,8 +28,7 @@ from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.saving import load, save
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.files.limits import check_memory, read_json
-from torchsparcs.files.records import read_as
+from torchsparcs.files.reading import check_memory, read_as, read_json
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.training.history import History
 

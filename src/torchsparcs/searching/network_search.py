@@ -18,8 +18,15 @@ from torchsparcs.cutting.ladder import Rung, constant_loss, some_rows
 from torchsparcs.cutting.model_ladder import LOOKED_AT, Fit, ModelFamily, descend
 from torchsparcs.export.saving import load, save
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.searching.folded import FoldedData, Judgement, Rows
-from torchsparcs.searching.folds import Folds, folds_of, is_splitter, split_folds
+from torchsparcs.searching.folded import (
+    FoldedData,
+    Folds,
+    Judgement,
+    Rows,
+    folds_of,
+    is_splitter,
+    split_folds,
+)
 from torchsparcs.searching.result import Attempt, Candidate
 from torchsparcs.searching.table_search import Outcome
 from torchsparcs.spectral.chain import SpectralChain

@@ -12,10 +12,10 @@ from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, counted_rows
-from torchsparcs.searching.front import is_same, on_the_front
-from torchsparcs.searching.result import Candidate, SearchResult
+from torchsparcs.searching.result import Candidate, SearchResult, is_same, on_the_front
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig
 from torchsparcs.training.devices import resolve_device, threads_for
+from torchsparcs.training.loop import NonFiniteLossError
 
 
 def refit(
@@ -58,10 +58,12 @@ def refit(
     # the linear model once, though it may be on the front
     others = [each for each in result.front if not is_same(each, result.linear)]
     before = [result.linear, *others]
-    family = DenseFamily(folded, Executor())
+    family = DenseFamily(folded, Executor(), progress=progress)
     groups = [[_direct(each)] * folded.fits for each in before]
     with threads_for(folded.rows, on):
-        tuned, history = family.tuned("refit", groups, tuning, progress=progress)
+        tuned = [fits for fits in family.tune("refit", groups, tuning) if fits is not None]
+        if not tuned:
+            raise NonFiniteLossError("The loss of all networks diverged: these rows are too far.")
         judgements = family.judge(tuned)
     after = [
         Candidate.of(compact(fits[-1]), judgement, each.penalty_weight, folded.final(place))
@@ -83,7 +85,7 @@ def refit(
         result,
         front=tuple(on_the_front(after, settings["max_parameters"])),
         linear=after[0],
-        history=dataclasses.replace(history, recruited=[]),  # nobody is recruited any more
+        history=dataclasses.replace(family.history, recruited=[]),  # nobody is recruited any more
         settings={**settings, **known},
         attempts=(),  # those of the search were fitted to other rows
     )

@@ -9,13 +9,11 @@ import numpy as np
 import torch
 
 from torchsparcs.files.provenance import hardware, versions
-from torchsparcs.parallel.engines import Engine, engine_of
-from torchsparcs.parallel.executor import Executor
+from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
 from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
-from torchsparcs.searching.front import on_the_front
 from torchsparcs.searching.network_search import NetworkSearch
-from torchsparcs.searching.result import SearchResult
+from torchsparcs.searching.result import SearchResult, on_the_front
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
 from torchsparcs.spectral.chain import SpectralChain

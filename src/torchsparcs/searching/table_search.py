@@ -10,10 +10,8 @@ from torchsparcs.cutting.ladder import Ladder
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.dense import DenseFamily, compact
-from torchsparcs.searching.folded import FoldedData, Judgement
-from torchsparcs.searching.folds import MANY_ROWS
-from torchsparcs.searching.front import LEAST_TOLERANCE
-from torchsparcs.searching.result import Attempt, Candidate
+from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
+from torchsparcs.searching.result import LEAST_TOLERANCE, Attempt, Candidate
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork, checked_widths
@@ -161,10 +159,10 @@ class TableSearch:
             for name in names:
                 strategy, some = STRATEGIES[name], weights[1::2] or weights
                 population, _ = self._trained(name, judging, steps, some, strategy)
-                judgements = self.executor.first(lambda: judging.judge(population))  # noqa: B023
+                judgements = judging.judge(population)
                 finite = [each.loss for each in judgements if math.isfinite(each.loss)]
                 losses[name] = strategy.handicap * min(finite, default=math.inf)
-        return min(losses, key=lambda name: losses[name])
+        return self.executor.first(lambda: min(losses, key=lambda name: losses[name]))
 
     def _trained(
         self,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from torchsparcs.spectral import equations as spectral
 from torchsparcs.spectral.activations import Activation, HasActivation
-from torchsparcs.spectral.folding import AnchorTable
+from torchsparcs.spectral.equations import AnchorTable
 
 UPDATES = ("feedforward", "iterated")
 MOST_FOR_XAVIER = 3  # hidden layers; in deeper networks its scale lets signals fade

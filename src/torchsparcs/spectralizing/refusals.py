@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from torchsparcs.messages import quoted
+from torchsparcs.files.reading import quoted
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 

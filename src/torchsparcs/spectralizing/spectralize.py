@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from torchsparcs.messages import quoted
+from torchsparcs.files.reading import quoted
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.layer_kinds import another
 from torchsparcs.spectral.network import SpectralNetwork, checked_widths

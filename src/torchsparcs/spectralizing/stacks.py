@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.messages import first_line
+from torchsparcs.files.reading import first_line
 from torchsparcs.spectral.activations import ACTIVATIONS
 from torchsparcs.spectral.layer_kinds import WEIGHTED
 from torchsparcs.spectral.linear_maps import fitting_channels, weighted

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from torchsparcs.messages import first_line
+from torchsparcs.files.reading import first_line
 from torchsparcs.tables.datasets import divided, resolved_target
 from torchsparcs.tables.readers import END, ParquetFiles, Span, TextFile
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.messages import quoted
+from torchsparcs.files.reading import quoted
 from torchsparcs.tables.standardization import weights_of
 
 NUMBERS = "buif"  # kinds of NumPy types: bool, unsigned, integer, floating

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from torchsparcs.messages import quoted
+from torchsparcs.files.reading import quoted
 from torchsparcs.tables.columns import check_names
 from torchsparcs.tables.readers import ending_of, read_table
 

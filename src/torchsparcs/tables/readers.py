@@ -19,8 +19,7 @@ from typing import Any
 import pandas as pd
 
 from torchsparcs.files.arrays import read_arrays
-from torchsparcs.files.limits import check_memory, memory
-from torchsparcs.messages import first_line, quoted
+from torchsparcs.files.reading import check_memory, first_line, memory, quoted
 from torchsparcs.tables.columns import check_names, number
 
 SEPARATORS = ",;\t|"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchsparcs.messages import quoted
+from torchsparcs.files.reading import quoted
 
 BLOCK = 128  # rows worked on at once, so that they stay in the cache
 FAINT, LIFT = 1e-290, 2.0**200  # numbers so near the smallest ones are multiplied first, exactly

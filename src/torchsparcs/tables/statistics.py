@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from torchsparcs.messages import quoted
+from torchsparcs.files.reading import quoted
 from torchsparcs.tables.columns import (
     NUMBERS,
     Table,
@@ -25,7 +25,7 @@ from torchsparcs.tables.columns import (
     numbers_in,
     text_of,
 )
-from torchsparcs.tables.inputs import FARTHEST, Column, Inputs
+from torchsparcs.tables.preprocessing import FARTHEST, Column, Inputs
 from torchsparcs.tables.standardization import MergedMoments
 from torchsparcs.tables.target import CHOICES, Target, target_columns, target_numbers, target_table
 

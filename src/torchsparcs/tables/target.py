@@ -8,8 +8,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from torchsparcs.files.records import Record
-from torchsparcs.messages import quoted
+from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import (
     Table,
     array_of,

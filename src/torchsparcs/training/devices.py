@@ -1,9 +1,14 @@
 """Where the work runs: the device and the threads."""
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch import Tensor
 
 FEW_ROWS = 10_000
 
@@ -35,3 +40,102 @@ def threads_for(rows: int, device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process, ``rank``, among ``world``."""
+
+    rank: int = 0
+    world: int = 1
+
+    @classmethod
+    def current(cls) -> "Ranks":
+        """This process in the process group, where one has been started."""
+        if dist.is_available() and dist.is_initialized():
+            return cls(dist.get_rank(), dist.get_world_size())
+        return cls()
+
+    @property
+    def is_first(self) -> bool:
+        """The one that writes files and shows progress."""
+        return self.rank == 0
+
+    def share(self, rows: Tensor) -> Tensor:
+        """This process's part of the ``rows`` of a batch; too few to share out are everybody's."""
+        return rows if len(rows) < self.world else rows.tensor_split(self.world)[self.rank]
+
+    def sum_(self, tensors: Iterable[Tensor]) -> None:
+        """Each of ``tensors`` becomes its sum over the processes, the same bits everywhere."""
+        if self.world == 1:
+            return
+        kinds: dict[torch.dtype, list[Tensor]] = {}
+        for tensor in tensors:
+            kinds.setdefault(tensor.dtype, []).append(tensor)
+        for mine in kinds.values():
+            flat = torch.cat([tensor.flatten() for tensor in mine])
+            dist.all_reduce(flat)
+            for tensor, total in zip(mine, flat.split([t.numel() for t in mine]), strict=True):
+                tensor.copy_(total.view_as(tensor))
+
+    def broadcast_(self, tensors: Iterable[Tensor]) -> None:
+        """Each of ``tensors`` becomes what it is in the first process."""
+        if self.world > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, src=0)
+
+    def first(self, ask: Callable[[], Any]) -> Any:
+        """What the first process answers, or the error that it meets, in all of them."""
+        if self.world == 1:
+            return ask()
+        answer: list[Any] = [None, None]
+        if self.is_first:
+            try:
+                answer[0] = ask()
+            except Exception as error:
+                answer[1] = error
+        dist.broadcast_object_list(answer, src=0)
+        if answer[1] is not None:
+            raise answer[1]
+        return answer[0]
+
+    def gather(self, value: Any) -> list[Any]:
+        """The ``value`` of every process, in order."""
+        if self.world == 1:
+            return [value]
+        values = [None] * self.world
+        dist.all_gather_object(values, value)
+        return values
+
+    def any(self, flag: bool) -> bool:
+        """Whether any process says so."""
+        if self.world == 1:
+            return flag
+        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        said = torch.tensor(int(flag), device=device)
+        dist.all_reduce(said)
+        return bool(said)
+
+    def together(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """This process's ``batches``, as long as every process has one more."""
+        for batch in batches:
+            if self.any(False):
+                return
+            yield batch
+        if self.world > 1:
+            self.any(True)  # it has run out
+
+
+@contextlib.contextmanager
+def started() -> Iterator[Ranks]:
+    """The processes that ``torchrun`` started, connected; without it this process alone."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
+        yield Ranks.current()
+        return
+    if on_gpu := torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
+    try:
+        yield Ranks.current()
+    finally:
+        dist.destroy_process_group()

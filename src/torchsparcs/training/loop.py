@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from torchsparcs.files.checkpoint import load_checkpoint, save_checkpoint
 from torchsparcs.spectral.population import is_silent, members_of
@@ -26,11 +25,11 @@ from torchsparcs.training.checkpoint import (
 )
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, MemberData, Pair, is_pair, placed
+from torchsparcs.training.devices import Ranks
 from torchsparcs.training.history import History
 from torchsparcs.training.progress import training_progress
-from torchsparcs.training.ranks import Ranks
 from torchsparcs.training.step import CapturedStep, TrainingStep
-from torchsparcs.training.tasks import Evaluation, check_data, evaluate, restored_mode
+from torchsparcs.training.tasks import Evaluation, evaluate, restored_mode
 
 SAVING_SHARE = 0.02  # of the time may go into checkpoints
 LOSSES = 64  # of single steps, kept as one tensor
@@ -63,7 +62,6 @@ class TrainingLoop:
         self.ranks = ranks if ranks is not None else Ranks()
         self.validation, self.is_part = validation, is_part
         self.members = members_of(module)
-        self._check(data, weights)
         parameter = next(module.parameters())
         self.device = parameter.device
         self.data: MemberData | Iterable[Pair]
@@ -93,31 +91,6 @@ class TrainingLoop:
         self.last_batch: list[Pair] = []
         self.clock = self.saved_at = time.perf_counter()
         self.saving_seconds = 0.0  # that the last checkpoint took
-
-    def _check(self, data: Data, weights: Tensor | None) -> None:
-        config, module = self.config, self.module
-        if weights is not None and (callable(config.task) or not is_pair(data)):
-            raise ValueError(
-                "Expected data in memory and a task by its name where rows have weights. Got "
-                f"{type(data).__name__} and {config.task!r}."
-            )
-        if config.patience is not None and self.validation is None:
-            raise ValueError("Expected validation data for early stopping (patience). Got none.")
-        if config.patience is not None and self.members is not None:
-            raise ValueError(
-                "Expected no patience for a population, whose members stop at no one epoch. "
-                f"Got {config.patience}."
-            )
-        if any(isinstance(part, DistributedDataParallel) for part in module.modules()):
-            raise ValueError(
-                "Expected the module itself: train shares the work among processes on its own. "
-                "Got one wrapped in DistributedDataParallel."
-            )
-        if not any(parameter.requires_grad for parameter in module.parameters()):
-            raise ValueError("Expected a module with something to train. All of it is frozen.")
-        check_data(module, data, config.task)
-        if self.validation is not None:
-            check_data(module, self.validation, config.task, name="validation data")
 
     def run(
         self,

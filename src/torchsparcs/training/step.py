@@ -13,7 +13,7 @@ from torchsparcs.spectral.network import SpectralModule
 from torchsparcs.spectral.penalties import eigenvalue_penalty, shrink_eigenvalues_
 from torchsparcs.spectral.population import members_of
 from torchsparcs.training.config import AMP_DTYPES, SCHEDULES, TrainConfig
-from torchsparcs.training.ranks import Ranks
+from torchsparcs.training.devices import Ranks
 from torchsparcs.training.tasks import resolve_task
 
 VECTOR = 16  # numbers that the optimizer's kernel works on at once

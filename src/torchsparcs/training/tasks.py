@@ -176,7 +176,14 @@ def check_data(
         raise ValueError(f"{_not_finite('inputs', whole.inputs)} Look at the {name}.")
     x, y = whole.batch(torch.arange(min(2, whole.rows)))
     with evaluation_mode(module):
-        output = _tried(module, x)
+        try:
+            output = _outputs(module, x)
+        except RuntimeError as error:
+            if x.is_floating_point() or not _takes(module, x.to(_parameter(module).dtype)):
+                raise
+            raise ValueError(
+                f"Expected inputs as floating-point numbers, like images / 255. Got {x.dtype}."
+            ) from error
     resolved.check(whole.targets, output.shape[-1])
     if members is None:
         _try_loss(resolved.loss, output, y)
@@ -184,18 +191,13 @@ def check_data(
         _try_loss(resolved.loss, output[0], y[0] if whole.own_targets else y)
 
 
-def _tried(module: nn.Module, x: Tensor) -> Tensor:
-    """What it gives; a ValueError where it would take the same as floating-point numbers."""
+def _takes(module: nn.Module, x: Tensor) -> bool:
+    """Whether ``module`` can be called with ``x``."""
     try:
-        return _outputs(module, x)
-    except RuntimeError as error:
-        if not x.is_floating_point():
-            with contextlib.suppress(RuntimeError):
-                _outputs(module, x.to(_parameter(module).dtype))
-                raise ValueError(
-                    f"Expected inputs as floating-point numbers, like images / 255. Got {x.dtype}."
-                ) from error
-        raise
+        _outputs(module, x)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _try_loss(loss: LossFunction, output: Tensor, target: Tensor) -> None:

@@ -7,12 +7,15 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
+from torchsparcs.spectral.population import members_of
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, data_of_members, is_pair
+from torchsparcs.training.devices import Ranks
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import TrainingLoop
-from torchsparcs.training.ranks import Ranks
+from torchsparcs.training.tasks import check_data
 
 
 class Training(NamedTuple):
@@ -106,6 +109,10 @@ def train(
         )
     population: Any = module  # where it is one
     whole = Training(module, data, config, validation, weights)
+    _check_options(whole)
+    check_data(module, data, config.task)
+    if validation is not None:
+        check_data(module, validation, config.task, name="validation data")
     is_plain = _is_part or (path is None and on_epoch is None and ranks.world == 1)
     is_divisible = is_plain and hasattr(module, "replace_part") and is_pair(data)
     start = {k: v.detach().cpu().clone() for k, v in module.state_dict().items() if is_divisible}
@@ -141,3 +148,27 @@ def train(
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether a GPU, or a CPU, for which torch has no error of its own, is out of memory."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _check_options(training: Training) -> None:
+    """A ValueError for what cannot go together."""
+    module, data, config, validation, weights = training
+    if weights is not None and (callable(config.task) or not is_pair(data)):
+        raise ValueError(
+            "Expected data in memory and a task by its name where rows have weights. Got "
+            f"{type(data).__name__} and {config.task!r}."
+        )
+    if config.patience is not None and validation is None:
+        raise ValueError("Expected validation data for early stopping (patience). Got none.")
+    if config.patience is not None and members_of(module) is not None:
+        raise ValueError(
+            "Expected no patience for a population, whose members stop at no one epoch. "
+            f"Got {config.patience}."
+        )
+    if any(isinstance(part, DistributedDataParallel) for part in module.modules()):
+        raise ValueError(
+            "Expected the module itself: train shares the work among processes on its own. "
+            "Got one wrapped in DistributedDataParallel."
+        )
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise ValueError("Expected a module with something to train. All of it is frozen.")

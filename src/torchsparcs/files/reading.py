@@ -1,14 +1,19 @@
-"""What JSON reads, checked against a declared type before anybody works with it. Data, never code.
+"""Reading what a file says without believing it: bounded by the memory, compared with a type.
 
-A file from elsewhere may say anything. Who reads one declares what it holds, as a :class:`Record`
-or a ``TypedDict``, and :func:`read_as` compares: what does not fit is a ValueError that names the
-place. Whatever goes wrong after that is a mistake of ours, and surfaces as itself.
+What a file claims of its size is compared with the memory before any is taken. Who reads JSON
+declares what it holds, as a :class:`Record` or a ``TypedDict``, and :func:`read_as` compares: what
+does not fit is a ValueError that names the place. Whatever goes wrong after that is a mistake of
+ours, and surfaces as itself. Data, never code.
 """
 
 import contextlib
 import dataclasses
+import json
+import os
 import reprlib
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -21,6 +26,55 @@ from typing import (
     get_type_hints,
     is_typeddict,
 )
+
+try:
+    import resource
+except ImportError:  # Windows has none
+    resource = None  # type: ignore[assignment]
+
+CONTAINER = Path("/sys/fs/cgroup/memory.max")
+JSON_COPIES = 16  # of what is in a file, in memory on the way
+
+
+def check_memory(path: str | Path, size: int, *, copies: int) -> None:
+    """Raise a ValueError where a file claims more bytes than fit into memory ``copies`` times.
+
+    Asked before any memory is taken: what a file says of itself may be a lie.
+    """
+    most = memory() // copies
+    if size > most:
+        raise ValueError(
+            f"Expected a file that fits into memory. {path} claims {_gigabytes(size)}, and there "
+            f"is room for {_gigabytes(most)}."
+        )
+
+
+def memory() -> int:
+    """Bytes that this process may take: all there are, or its limit where it has one."""
+    limits = [sys.maxsize]
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with contextlib.suppress(OSError, ValueError):  # "max" is no limit
+        limits.append(int(CONTAINER.read_text()))
+    if resource is not None:
+        limits.append(resource.getrlimit(resource.RLIMIT_AS)[0])
+    return min(limit for limit in limits if limit > 0)  # -1 is none
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:,.3g} GB" if size < 10**30 else "more than there is"
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; a ValueError where it holds something else, too much or is too deep."""
+    if not path.is_file():  # a pipe would be waited for
+        raise FileNotFoundError(f"Expected a file. There is none at {path}.")
+    check_memory(path, path.stat().st_size, copies=JSON_COPIES)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"Expected JSON. {path} holds something else: {error}") from error
+
 
 LARGEST = 2**1023  # whole numbers below are floats too
 PLAIN = (bool, int, float, str)
@@ -129,3 +183,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Record):
         return value.to_json()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def quoted(values: Sequence[Any], most: int = 10) -> str:
+    """'a', 'b', 'c', ...: the first of ``values``, as an error names them."""
+    shown = ", ".join(repr(value) for value in values[:most])
+    return f"{shown}, ..." if len(values) > most else shown
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, or its name where it says nothing."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

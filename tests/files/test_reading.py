@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 import pytest
 
-from torchsparcs.files.records import Record, read_as
+from torchsparcs.files.reading import Record, read_as
 
 
 @dataclass(frozen=True)
