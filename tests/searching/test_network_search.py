@@ -33,7 +33,7 @@ from torchsparcs import (
 )
 from torchsparcs.cutting.ladder import Rung
 from torchsparcs.cutting.layers import chain_cuts
-from torchsparcs.parallel.executor import Executor
+from torchsparcs.parallel.executor import Engine, Executor
 from torchsparcs.searching.folded import Judgement
 from torchsparcs.searching.network_search import NetworkSearch
 
@@ -193,7 +193,7 @@ def test_where_nothing_is_gained_it_goes_on_to_the_smallest(monkeypatch, data, f
 
     module = sys.modules["torchsparcs.searching.network_search"]
     monkeypatch.setattr(module, "descend", rungs)
-    monkeypatch.setattr(module, "constant_loss", lambda *_: math.log(2))
+    monkeypatch.setattr(NetworkSearch, "_constant_loss", lambda *_: math.log(2))
     config = TrainConfig(task="multiclass")
     rows = (*data, None, None)
     run = NetworkSearch(offered(), rows, Executor(), torch.device("cpu"), config=config)
@@ -263,13 +263,27 @@ class TestResuming:
             for name, value in one.network.state_dict().items():
                 assert torch.equal(value, other.network.state_dict()[name])
 
-    def test_other_rows_are_refused(self, data, monkeypatch, tmp_path):
+    def test_other_rows_and_weights_are_refused(self, data, monkeypatch, tmp_path):
         with monkeypatch.context() as patched:
             interrupted_after(1, patched)
-            with pytest.raises(KeyboardInterrupt):
+            with pytest.raises(KeyboardInterrupt, match="with resume=True goes on"):
                 small_search(data, checkpoint=tmp_path)
+        torch.manual_seed(1)
+        with pytest.raises(ValueError, match="Got other weights"):
+            small_search(data, checkpoint=tmp_path, resume=True, network=SpectralCNN([1, 4, 4, 2]))
         with pytest.raises(ValueError, match="Got other rows"):
             small_search((data[0] + 1, data[1]), checkpoint=tmp_path, resume=True)
+
+
+class Several(Engine):
+    """This process in turns, as if it were two workers."""
+
+    workers, done = 2, 0
+
+    def map(self, function, items):
+        for place in reversed(range(len(items))):
+            Several.done += 1
+            yield place, function(items[place])
 
 
 class TestFolds:
@@ -281,6 +295,34 @@ class TestFolds:
     def test_groups_stay_together(self, data):
         result = small_search(data, validation=GroupKFold(2), groups=np.arange(60) // 6)
         assert (result.settings["fits"], result.settings["judged_rows"]) == (3, 60)
+        with pytest.raises(ValueError, match="a splitter as the validation where groups"):
+            small_search(data, groups=np.arange(60) // 6)
+
+    def test_whoever_trains_the_fits_the_outcome_is_the_same(self, data):
+        alone = small_search(data, validation=2)
+        shared = small_search(data, validation=2, engine=Several())
+        for one, other in zip(alone.front, shared.front, strict=True):
+            assert (one.parameters, one.score) == (other.parameters, other.score)
+            for name, value in one.network.state_dict().items():
+                assert torch.equal(value, other.network.state_dict()[name])
+        assert Several.done > 3
+
+    def test_patience_is_for_rows_held_out(self, data):
+        config = TrainConfig(epochs=2, patience=1)
+        with pytest.raises(ValueError, match="no patience where folds judge"):
+            small_search(data, validation=2, config=config)
+        assert small_search(data, config=config).history.epochs
+
+    def test_heavy_rows_are_believed(self):
+        """Half of the rows say the opposite of the others; the heavier ones win."""
+        x, y = stripes(120, 3)
+        y = torch.where(torch.arange(120) % 2 == 1, y, 1 - y)
+        config = TrainConfig(epochs=8, batch_size=32, eigenvalue_lr_scale=10)
+        options = {"network": offered(), "config": config, "device": "cpu", "progress": False}
+        weight = np.where(np.arange(120) % 2 == 1, 30.0, 1.0)
+        result = search(x, y, sample_weight=weight, **options)
+        other = stripes(100, 4)
+        assert result.score(*other, "best") > 0.65
 
     def test_rows_count_as_much_as_they_weigh(self, data):
         """Rows of weight zero are not there."""
@@ -351,8 +393,9 @@ def test_where_nothing_varies(data):
 
 
 def test_inputs_that_are_not_scaled(data):
-    with pytest.warns(UserWarning, match=r"like images / 255.*standard deviation of"):
+    with pytest.warns(UserWarning, match=r"like images / 255.*standard deviation of") as told:
         small_search((100 * data[0], data[1]))
+    assert told[0].filename == __file__
 
 
 class TestRefusals:
@@ -441,6 +484,8 @@ class TestRefusals:
             small_search((data[0], data[1] + 1))
         with pytest.raises(ValueError, match="Got list and list"):
             search([*data[0]], [*data[1]], network=offered())
+        with pytest.raises(ValueError, match="Got Tensor and NoneType"):
+            search(data[0], network=offered())
 
 
 class TestTheFolder:

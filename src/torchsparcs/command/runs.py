@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
+import torch
 import typer
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
 from torchsparcs.command.messages import forcible
+from torchsparcs.export.deployment import to_onnx
 from torchsparcs.export.formats import FORMATS
+from torchsparcs.export.saving import save
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.report.page import check_place
-from torchsparcs.searching.result import SearchResult, load_result
+from torchsparcs.searching.result import Candidate, SearchResult, load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.readers import WRITERS, read_table
 
@@ -43,6 +46,8 @@ def predict(run: Path, data: str, output: Path | None, *, pick: str | None, forc
     if output is not None:
         _check_file(output, force)
     result = load_result(run)
+    if result.preprocessing is None:
+        raise ValueError(f"Expected a search of a table to predict one. {run} is one of a network.")
     table = load_dataset(data).X if data in BUILT_IN else read_table(data)
     table.columns = [str(column) for column in table.columns]
     raw = result.outputs(table, _rule(result, pick))
@@ -66,9 +71,26 @@ def export(run: Path, format: str, output: Path | None, *, pick: str | None, for
     candidate = result.pick(rule)
     path = run / f"model-{rule}{ending}" if output is None else output
     _check_file(path, force)
-    write(result.deployed(candidate), path)
+    if result.preprocessing is None:
+        _export_network(candidate, format, path)
+        note = "It takes rows of shape {shape}, as the network that was searched."
+        note = note.format(shape=candidate.row_shape)
+    else:
+        write(result.deployed(candidate), path)
     typer.echo(f"{candidate.architecture}: {candidate.parameters:,} parameters in {path}")
     typer.echo(note.format(settings=run / "settings.json", path=str(path)))
+
+
+def _export_network(candidate: Candidate, format: str, path: Path) -> None:
+    """Write a network that was searched for no table, which has no preprocessing."""
+    if format == "safetensors":
+        save(candidate.network, path)
+    elif format == "onnx":
+        to_onnx(candidate.network, path, example=torch.zeros(2, *(candidate.row_shape or ())))
+    else:
+        raise ValueError(
+            f"Expected onnx or safetensors for a network that was searched. Got {format}."
+        )
 
 
 def _rule(result: SearchResult, pick: str | None) -> str | int:

@@ -4,7 +4,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +43,10 @@ class Fit(NamedTuple):
     weights: Tensor | None = None
 
 
+def _one_by_one(function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
+    return [function(item) for item in items]
+
+
 def _at_once(name: str, compute: Callable[[], list[nn.Module] | None]) -> list[nn.Module] | None:
     return compute()
 
@@ -57,6 +61,7 @@ class ModelFamily(Generic[Verdict]):
         normalise: signals of a chain are normalised in the fine-tuning, which is folded into its
             layers again.
         step: does a piece of the work, given its name; a search keeps what comes of it.
+        map: calls a function on items, one for each fit.
     """
 
     fits: Sequence[Fit]
@@ -64,6 +69,7 @@ class ModelFamily(Generic[Verdict]):
     task: str | LossFunction
     normalise: bool = False
     step: Callable[[str, Callable[[], list[nn.Module] | None]], list[nn.Module] | None] = _at_once
+    map: Callable[[Callable[[Any], Any], list[Any]], list[Any]] = _one_by_one
 
     def size(self, network: nn.Module) -> int:
         return size_of(network)
@@ -103,20 +109,25 @@ class ModelFamily(Generic[Verdict]):
         ]
 
     def _tuned(self, models: list[nn.Module], tuning: TrainConfig) -> list[nn.Module] | None:
-        tuned: list[nn.Module] = []
-        for model, fit in zip(models, self.fits, strict=True):
-            fitted: nn.Module = copy.deepcopy(model)
-            if self.normalise and isinstance(model, CompactChain):
-                fitted = NormalisedChain(model, torch.cat([x for x, _ in fit.looked_at]))
-            try:
-                train(fitted, fit.data, tuning, weights=fit.weights, progress=False)
-            except NonFiniteLossError:
-                return None
-            tuned.append(fitted.folded() if isinstance(fitted, NormalisedChain) else fitted)
-        return tuned
+        pairs = zip(models, self.fits, strict=True)
+        tuned = self.map(_tune, [(model, fit, tuning, self.normalise) for model, fit in pairs])
+        return None if None in tuned else tuned
 
     def judge(self, groups: list[list[nn.Module]]) -> list[Verdict]:
         return [self.verdict(models) for models in groups]
+
+
+def _tune(item: tuple[nn.Module, Fit, TrainConfig, bool]) -> nn.Module | None:
+    """A copy of the model fine-tuned; None where that diverges."""
+    model, fit, tuning, normalise = item
+    fitted: nn.Module = copy.deepcopy(model)
+    if normalise and isinstance(model, CompactChain):
+        fitted = NormalisedChain(model, torch.cat([x for x, _ in fit.looked_at]))
+    try:
+        train(fitted, fit.data, tuning, weights=fit.weights, progress=False)
+    except NonFiniteLossError:
+        return None
+    return fitted.folded() if isinstance(fitted, NormalisedChain) else fitted
 
 
 def descend(

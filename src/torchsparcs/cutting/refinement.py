@@ -4,6 +4,7 @@ A cut neuron or block is not simply missing afterwards: each layer that heard it
 old input signal from the sources it has left, so duplicates cost nothing to remove.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -73,7 +74,9 @@ class _Refining:
         self.data = placed(data, weight) if is_pair(data) else data
         self.validation = placed(validation, weight) if is_pair(validation) else validation
         self.network, self.task, self.config, self.show = network, task, config, show
-        rows = [x.flatten(0, -2) for x, _ in some_rows(data, config.rows, config.seed, weight)]
+        places = math.prod(data[0].shape[1:-1]) if is_pair(data) else 1  # of a row
+        count = max(1, config.rows // max(1, places))
+        rows = [x.flatten(0, -2) for x, _ in some_rows(data, count, config.seed, weight)]
         self.inputs = torch.cat(rows)[: config.rows].double()
         self.allowance = config.tolerance * constant_loss(network, validation, task)
         self.best = evaluate(network, validation, task).loss

@@ -92,7 +92,7 @@ def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Fo
 
 def is_splitter(validation: Any) -> bool:
     """Whether it splits rows as scikit-learn's splitters do."""
-    return hasattr(validation, "split") and not isinstance(validation, (str, Tensor))
+    return hasattr(validation, "split") and not isinstance(validation, (str, type, Tensor))
 
 
 def split_folds(splitter: Any, X: Any, y: Any, groups: Any = None) -> Folds:
@@ -205,7 +205,10 @@ class FoldedData:
             )
             return cls(inputs, targets, weights, folds, target.task)
         if len(validation) != 2:
-            raise ValueError(f"Expected validation to be a pair (X, y). Got {len(validation)}.")
+            raise ValueError(
+                "Expected validation to be a pair (X, y), or a splitter, like PredefinedSplit. Got "
+                f"{len(validation)}."
+            )
         others = _transformed(preprocessing, validation[0], validation[1], " for validation")
         return cls(
             torch.cat([inputs, others[0]]),

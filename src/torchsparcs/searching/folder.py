@@ -29,6 +29,8 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.saving import load, save
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import check_memory, read_as, read_json
+from torchsparcs.spectral.chain import SpectralChain
+from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.training.history import History
 
@@ -49,6 +51,10 @@ def _is_inside(path: str) -> bool:
     if not NETWORK.fullmatch(path):
         raise ValueError(f"{path!r} is no path like networks/00.safetensors")
     return True
+
+
+def _is_shape(sides: list[int]) -> bool:
+    return all(0 < side < 2**31 for side in sides) and math.prod(sides) < 2**31
 
 
 def _is_front(rows: list) -> bool:
@@ -80,7 +86,7 @@ class CandidateRow(TypedDict):
     loss: float
     penalty_weight: float | None
     member: Count | None
-    row_shape: NotRequired[Counts]
+    row_shape: NotRequired[Annotated[list[int], _is_shape]]
 
 
 class AttemptRow(TypedDict):
@@ -124,6 +130,8 @@ def read_run(
         known = ""
         if (folder / "parts" / "job.json").is_file():
             known = " It is not finished: sparcs search --resume goes on with it."
+        elif (folder / "networks" / "trained.safetensors").is_file():
+            known = " An earlier version wrote it: load() reads each file of networks/."
         raise FileNotFoundError(
             f"Expected the folder of a search. {folder} has no settings.json.{known}"
         )
@@ -149,7 +157,7 @@ def read_run(
         return {
             "front": tuple(candidates[: len(front["front"])]),
             "linear": candidates[-1] if is_table else None,
-            "trained": None if is_table else load(folder / "networks" / "trained.safetensors"),
+            "trained": None if is_table else _trained(folder),
             "attempts": tuple(
                 attempt(**{name: row.get(name) for name in AttemptRow.__annotations__})
                 for row in front.get("attempts", [])
@@ -178,6 +186,13 @@ def _candidate(folder: Path, row: CandidateRow, answers: Answers | None) -> dict
         "answers": None if answers is None else _answers(answers),
         "row_shape": None if shape is None else tuple(shape),
     }
+
+
+def _trained(folder: Path) -> SpectralNetwork | SpectralChain:
+    network = load(folder / "networks" / "trained.safetensors")
+    if not isinstance(network, (SpectralNetwork, SpectralChain)):
+        raise ValueError("networks/trained.safetensors holds no spectral network")
+    return network
 
 
 def _answers(answers: Answers) -> torch.Tensor:

@@ -2,9 +2,12 @@
 
 import copy
 import dataclasses
+import hashlib
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,7 @@ from torch import Tensor, nn
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.cutting.extraction import extract
-from torchsparcs.cutting.ladder import Rung, constant_loss, some_rows
+from torchsparcs.cutting.ladder import Rung, some_rows
 from torchsparcs.cutting.model_ladder import LOOKED_AT, Fit, ModelFamily, descend
 from torchsparcs.export.saving import load, save
 from torchsparcs.parallel.executor import Executor
@@ -23,6 +26,7 @@ from torchsparcs.searching.folded import (
     Folds,
     Judgement,
     Rows,
+    counted_rows,
     folds_of,
     is_splitter,
     split_folds,
@@ -67,13 +71,20 @@ class NetworkSearch:
                 "Expected a SpectralNetwork or a SpectralChain as the network. Got "
                 f"{type(network).__name__}."
             )
+        check_arrays(data[:2])
         self.config, self.executor = resolved_config(config, task, seed, data[1]), executor
         self.network = copy.deepcopy(network).to(device)
         extract(self.network)  # what cannot be is refused before the training
-        self.folded = folded_rows(self.network, data, self.config, validation)
+        self.folded = folded_rows(self.network, counted_rows(*data), self.config, validation)
+        if self.config.patience is not None and self.folded.fits > 1:
+            raise ValueError(
+                "Expected no patience where folds judge a network: each fit would stop at another "
+                f"epoch. Got {self.config.patience}; hold out a share of the rows instead."
+            )
         self.progress = False
         self.asked = {
             "network": repr(network),
+            "weights": _digest(network),
             "config": dataclasses.asdict(self.config),
             "seed": self.config.seed,
         }
@@ -105,8 +116,11 @@ class NetworkSearch:
                 for rung in self._rungs([extract(network) for network in trained], tuning, largest):
                     show(f"{rung.parameters:,} parameters, score {rung.judgement.score:.4f}")
                     rungs.append(rung)
-        except KeyboardInterrupt:
-            if not rungs or self.executor.steps.folder is not None:
+        except KeyboardInterrupt as error:
+            if self.executor.steps.folder is not None:
+                words = "What is done is kept: the same call with resume=True goes on from here."
+                raise KeyboardInterrupt(words) from error
+            if not rungs:
                 raise
             words = "The search was interrupted: these are the networks that it had found."
             warnings.warn(words, UserWarning, stacklevel=3)
@@ -116,10 +130,10 @@ class NetworkSearch:
             network = copy.deepcopy(rung.network)
             assert isinstance(network, (CompactNetwork, CompactChain))
             candidates.append(Candidate.of(network, rung.judgement, weight, None, row_shape))  # type: ignore[arg-type]
-        attempts = tuple(
-            Attempt.of(candidate, rung.cuts)
-            for candidate, rung in zip(candidates, rungs, strict=True)
-        )
+        judged = [*zip(candidates, rungs, strict=True)]
+        attempts = tuple(Attempt.of(candidate, rung.cuts) for candidate, rung in judged)
+        trusted = [candidate for candidate, rung in judged if rung.judgement.is_borne_out]
+        candidates = trusted or candidates
         settings = {
             "widths": self.widths,
             "network": repr(self.network),
@@ -139,18 +153,41 @@ class NetworkSearch:
 
     def _trained(self) -> tuple[list[SpectralNetwork | SpectralChain], History]:
         """A copy of the network for each fit, trained on its rows, and the history of the last."""
-        networks = [copy.deepcopy(self.network) for _ in range(self.folded.fits)]
-        for fit, network in enumerate(networks):
-            history = self._train(f"training {fit}", network, fit)
+        networks: list[Any] = [copy.deepcopy(self.network) for _ in range(self.folded.fits)]
+        steps, names = self.executor.steps, [f"training {fit}" for fit in range(len(networks))]
+        done = {name: steps.recall(name) for name in names}
+        if self._workers > 1:
+            todo = [fit for fit, name in enumerate(names) if done[name] is None]
+            items = [(networks[fit], *self.folded.of_fit(fit), self.config) for fit in todo]
+            for fit, outcome in zip(todo, self._map(_train_fit, items), strict=True):
+                done[names[fit]] = outcome
+                steps.keep(names[fit], outcome)
+        for fit, (name, network) in enumerate(zip(names, networks, strict=True)):
+            outcome = done[name]
+            if outcome is None:
+                history = self._train(name, network, fit)
+            else:
+                network.load_state_dict(outcome["state"])
+                history = History(**outcome["history"])
         return networks, history
+
+    @property
+    def _workers(self) -> int:
+        """Workers that take a fit each; processes of ``torch.distributed`` share every batch."""
+        engine = self.executor.engine
+        return engine.workers if engine.ranks.world == 1 and self.folded.fits > 1 else 1
+
+    def _map(self, function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
+        """``function`` of each item, every worker some of them."""
+        if self._workers == 1:
+            return [function(item) for item in items]
+        here = self.folded.inputs.device
+        work = partial(_there, function, self.executor.place or here)
+        return [moved(found, here) for found in self.executor.map(work, moved(items, "cpu"))]
 
     def _train(self, name: str, network: nn.Module, fit: int) -> History:
         """Train in place, from a checkpoint where there is one; of the last, judged by epoch."""
         steps, (data, weights) = self.executor.steps, self.folded.of_fit(fit)
-        done = steps.recall(name)
-        if done is not None:
-            network.load_state_dict(done["state"])
-            return History(**done["history"])
         checkpoint = steps.path(name, ".checkpoint")
         is_unseen = self.folded.fits == 1
         history = train(
@@ -180,8 +217,8 @@ class NetworkSearch:
             data, weights = self.folded.of_fit(fit)
             fits.append(Fit(data, some_rows(data, LOOKED_AT, tuning.seed, like), weights))
         task = str(tuning.task)
-        family = ModelFamily(fits, self._judged, task, self._normalise, self._kept)
-        constant = constant_loss(models[-1], self.folded.judging, task)
+        family = ModelFamily(fits, self._judged, task, self._normalise, self._kept, self._map)
+        constant = self._constant_loss(models)
         best, is_reached = math.inf, False
         for rung in descend(family, models, tuning, constant=constant, through=largest):
             best = min(best, rung.loss)
@@ -195,8 +232,14 @@ class NetworkSearch:
     def _judged(self, models: list[nn.Module]) -> Judgement:
         """The judgement of one group of models, one for each fit."""
         outputs = [predict(model, self.folded.judging, batch_size=AT_ONCE)[0] for model in models]
-        (judgement,) = self.folded.judge_outputs(torch.stack(outputs))
-        return judgement
+        judgements = self.folded.judge_outputs(torch.stack(outputs))
+        return self.executor.first(lambda: judgements[0])
+
+    def _constant_loss(self, models: list[nn.Module]) -> float:
+        """The loss of the mean output of the last model for every row, as the judges weigh it."""
+        output, _, _ = predict(models[-1], self.folded.judging, batch_size=AT_ONCE)
+        constant = output.flatten(0, -2).mean(dim=0).expand(len(models), *output.shape)
+        return self.executor.first(lambda: self.folded.judge_outputs(constant)[0].loss)
 
     def _kept(
         self, name: str, compute: Callable[[], list[nn.Module] | None]
@@ -217,7 +260,7 @@ class NetworkSearch:
             return None
         paths = [steps.path(f"{name} {n}", ".network") for n in range(done["networks"])]
         device = self.folded.inputs.device
-        return [load(path).to(device) for path in paths]  # type: ignore[arg-type]
+        return [ranks.first(partial(load, path)).to(device) for path in paths]  # type: ignore[arg-type]
 
 
 def tuning_of(config: TrainConfig, *, normalise: bool) -> TrainConfig:
@@ -296,6 +339,8 @@ def folded_rows(
 ) -> FoldedData:
     """The rows as ``network`` takes them, on its device, and their folds."""
     X, targets, weight, groups = data
+    if groups is not None and not is_splitter(validation):
+        raise ValueError("Expected a splitter as the validation where groups are given.")
     task = str(config.task)
     x, y = _checked(network, (X, targets), task)
     weights = torch.ones(len(x)) if weight is None else torch.from_numpy(weight).float()
@@ -313,15 +358,15 @@ def folded_rows(
 
 def _folds(validation: Any, y: Tensor, task: str, seed: int) -> Folds:
     """The folds of a number of them; of a share, one fit that never sees the rows that judge."""
-    if isinstance(validation, int) and not isinstance(validation, bool):
+    if isinstance(validation, Integral) and not isinstance(validation, bool):
         return folds_of(validation, y, task == "multiclass", seed)
     share = HELD_OUT if isinstance(validation, str) and validation == "auto" else validation
-    if not isinstance(share, float) or not 0 < share <= 0.5:
+    if not isinstance(share, Real) or isinstance(share, bool) or not 0 < float(share) <= 0.5:
         raise ValueError(
             "Expected validation to be 'auto', a share of the rows up to 0.5, a number of folds, a "
             f"splitter, or a pair (X, y). Got {validation!r}."
         )
-    count = round(share * len(y))
+    count = round(float(share) * len(y))
     if count < FEWEST_JUDGES:
         raise ValueError(
             f"Expected at least {FEWEST_JUDGES} rows to judge by. Got {len(y)} rows, of which "
@@ -341,9 +386,7 @@ def _checked(
     network: SpectralNetwork | SpectralChain, data: Any, task: str, name: str = "data"
 ) -> Pair:
     """``data`` on the device of ``network``; a ValueError where it cannot take them."""
-    if len(data) != 2 or not all(isinstance(part, ARRAYS) for part in data):
-        kinds = " and ".join(type(part).__name__ for part in data)
-        raise ValueError(f"Expected X and y as arrays or tensors for a network. Got {kinds}.")
+    check_arrays(data)
     for what, part in zip(("inputs", "targets"), data, strict=True):
         if isinstance(part, np.ndarray) and part.dtype.kind not in "biuf":
             raise ValueError(f"Expected {what} that are numbers, classes from 0. Got {part.dtype}.")
@@ -374,5 +417,49 @@ def _checked(
     return pair
 
 
+def check_arrays(data: Any) -> None:
+    """A ValueError for anything but a pair of arrays or tensors."""
+    if len(data) != 2 or not all(isinstance(part, ARRAYS) for part in data):
+        kinds = " and ".join(type(part).__name__ for part in data)
+        raise ValueError(f"Expected X and y as arrays or tensors for a network. Got {kinds}.")
+
+
 def _warn(words: str) -> None:
-    warnings.warn(words, UserWarning, stacklevel=5)  # who called search
+    warnings.warn(words, UserWarning, stacklevel=6)  # who called search
+
+
+# --- fits on workers -----------------------------------------------------------------------------
+
+
+def moved(value: Any, device: str | torch.device) -> Any:
+    """``value`` with every tensor, and a copy of every module, in it on ``device``."""
+    if isinstance(value, nn.Module):
+        return copy.deepcopy(value).to(device)
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(moved(item, device) for item in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(moved(item, device) for item in value)
+    return value
+
+
+def _there(function: Callable[[Any], Any], device: str | torch.device, item: Any) -> Any:
+    return moved(function(moved(item, device)), "cpu")
+
+
+def _train_fit(item: tuple[nn.Module, Pair, Tensor | None, TrainConfig]) -> dict[str, Any]:
+    """Train one fit; its state and history."""
+    network, data, weights, config = item
+    history = train(network, data, config, weights=weights, progress=False)
+    state = {name: value.cpu() for name, value in network.state_dict().items()}
+    return {"state": state, "history": history.state_dict()}
+
+
+def _digest(network: nn.Module) -> str:
+    """A hash that tells a network, its layers and its weights, from any other."""
+    digest = hashlib.sha256(repr([repr(part) for part in network.modules()]).encode())
+    for name, value in network.state_dict().items():
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

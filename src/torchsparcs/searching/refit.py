@@ -41,7 +41,7 @@ def refit(
     Args:
         steps: of the fine-tuning; by default those of the search's ``SearchConfig``.
 
-    The others are those of :func:`torchsparcs.searching.search`.
+    The others are those of :func:`torchsparcs.search`.
     """
     if result.preprocessing is None or result.linear is None:
         raise ValueError(

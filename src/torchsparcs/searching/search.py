@@ -1,5 +1,6 @@
 """From data to the front of score against size, in one call."""
 
+import contextlib
 import operator
 from collections.abc import Sequence
 from pathlib import Path
@@ -117,7 +118,7 @@ def search(
             given = ", ".join(name for name, is_given in for_tables.items() if is_given)
             raise ValueError(f"Expected no {given} where a network is given: it is for tables.")
         preprocessing, seen = None, len(X)
-        data = counted_rows(X, y, sample_weight, groups)
+        data = (X, y, sample_weight, groups)
         run = NetworkSearch(network, data, executor, on, task, validation, config, seed)
     else:
         config = config if config is not None else SearchConfig()
@@ -149,7 +150,7 @@ def search(
     }
     with (
         open_steps(checkpoint, asked, resume, executor.engine.ranks) as executor.steps,
-        threads_for(run.folded.rows, on),
+        threads_for(run.folded.rows, on) if network is None else contextlib.nullcontext(),
     ):
         outcome = run.run(max_parameters)
         seconds = executor.steps.seconds
@@ -191,6 +192,8 @@ def _prepared(
             )
         sample = X.sample(task, seed)
         return sample.preprocessing, (sample.X, sample.y, None, None), sample.rows
+    if y is None:
+        raise ValueError("Expected a target y beside X, which is no stream of both. Got None.")
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
     preprocessing = Preprocessing(Inputs.fit(X, weight), Target.fit(y, task, weight))
     return preprocessing, (X, y, weight, groups), len(X)

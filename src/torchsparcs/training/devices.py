@@ -1,4 +1,9 @@
-"""Where the work runs: the device and the threads."""
+"""Where the work runs: the device, the threads, and several processes at one training.
+
+``torch.distributed`` says how many processes there are (``torchrun`` and Lightning Fabric start
+them). What asks or tells the others is called by all of them at the same point; a process that is
+alone talks to nobody.
+"""
 
 import contextlib
 import os

@@ -1,7 +1,6 @@
 """What a training leaves behind: one entry per epoch, and the eigenvalues now and then."""
 
 from dataclasses import dataclass, field, replace
-from operator import add
 from typing import Any
 
 import torch
@@ -67,7 +66,7 @@ class History:
     def joined(self, other: "History") -> "History":
         """The history of all members from those of two parts of a population."""
         lists: dict[str, Any] = {
-            name: [*map(add, getattr(self, name), getattr(other, name))]
+            name: [a + b for a, b in zip(getattr(self, name), getattr(other, name), strict=True)]
             for name in (*MEASURED, "recruited", "seconds")
         }
         snapshots = [

@@ -197,7 +197,11 @@ class TrainingStep:
         if self.members is not None:
             loss = torch.vmap(loss, in_dims=(0, 0 if self.own_targets else None))
         losses = loss(output, target)
-        return losses if weights is None else (losses * weights).mean(dim=-1)
+        if weights is None:
+            return losses
+        if losses.dim() > weights.dim():  # a row of several places counts with their mean
+            losses = losses.flatten(weights.dim()).mean(dim=-1)
+        return (losses * weights).mean(dim=-1)
 
     def _autocast(self) -> contextlib.AbstractContextManager:
         if self.config.amp is None:
