@@ -101,7 +101,7 @@ def measure(widths: list[int], batch: int, names: list[str], device: str, second
         else:
             memory[name] = {"saved_bytes": kept_bytes(network, x)["activations"]}
             steps[name] = step
-    times = median_seconds(steps, device, seconds)
+    times = median_seconds(steps, seconds)
     return {name: {"seconds": taken, **memory[name]} for name, taken in times.items()}
 
 

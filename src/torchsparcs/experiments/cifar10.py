@@ -1,29 +1,23 @@
 """A spectral head on a minimal convolutional network, trained from scratch: does it grow?"""
 
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from torchsparcs.experiments import plots
 from torchsparcs.experiments.cifar10_training import HEADS, QUICK, RECIPES, Setting, run
 from torchsparcs.experiments.experiment import Claim, Experiment
-from torchsparcs.experiments.recipes import hyperparameter_table
-from torchsparcs.experiments.writing import Content, histograms, megabytes, percent, table
-from torchsparcs.report.document import markdown_table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from torchsparcs.experiments.writing import Content, Figures
 
 PAPER_LINEAR = 0.682
 
 
-def final(run: Content, key: str = "accuracy") -> np.ndarray:
+def final(run: Content) -> np.ndarray:
     """The accuracy of each seed after the last epoch."""
-    return np.array(run[key][-1])
+    return np.array(run["accuracy"][-1])
 
 
-def draw(content: Content) -> "dict[str, Figure]":
+def draw(content: Content) -> Figures:
     runs, colour = content["results"]["runs"], HEADS["spectral"].colour
     eigenvalues = [
         [
@@ -32,11 +26,7 @@ def draw(content: Content) -> "dict[str, Figure]":
         ]
         for key, recipe in RECIPES.items()
     ]
-    return {"accuracy": _draw_accuracy(runs), "eigenvalues": histograms((8, 5), eigenvalues)}
-
-
-def _draw_accuracy(runs: Content) -> "Figure":
-    """Test accuracy against epochs, mean and standard deviation over the seeds."""
+    # test accuracy against epochs, mean and standard deviation over the seeds
     figure = plots.new_figure(10, 4)
     panels: Any = figure.subplots(1, len(RECIPES), sharey=True)
     for axes, (key, recipe) in zip(panels, RECIPES.items(), strict=True):
@@ -44,61 +34,15 @@ def _draw_accuracy(runs: Content) -> "Figure":
         lines = [(head.name, own[name]["accuracy"], head.colour) for name, head in HEADS.items()]
         lines.append(("spectral, hidden removed", own["spectral"]["removed"], plots.RED))
         for label, values, colour in lines:
-            accuracy = 100 * np.array(values)
+            accuracy = 100 * np.array(values)  # (epochs, seeds)
             epochs = np.arange(1, len(accuracy) + 1)
             mean, std = accuracy.mean(axis=1), accuracy.std(axis=1)
-            axes.plot(epochs, mean, color=colour, label=label, linewidth=1.2)
-            axes.fill_between(epochs, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0)
+            plots.draw_band(axes, epochs, mean, std, color=colour, label=label, linewidth=1.2)
         axes.set(title=recipe.name, xlabel="epoch")
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("test accuracy, %")
     panels[0].legend(frameon=False, fontsize=8)
-    return figure
-
-
-def tell(content: Content) -> dict[str, Any]:
-    results, setting = content["results"], content["setting"]
-    rows = []
-    for (key, recipe), (name, head) in product(RECIPES.items(), HEADS.items()):
-        run, cut = results["runs"][key][name], [""] * 4
-        if sizes := run.get("recruited"):
-            cut = [
-                f"{min(sizes)} to {max(sizes)}",
-                f"{np.mean(run['compact_parameters']):,.0f}",
-                percent(run["compact_accuracy"]),
-                percent(final(run, "removed")),
-            ]
-        rows.append([recipe.name, head.name, percent(final(run)), *cut])
-    titles = ["", "head", "test accuracy, %", "recruited", "parameters, cut", "accuracy, cut"]
-    return {
-        "numbers": markdown_table([*titles, "accuracy, hidden removed"], rows),
-        "resources": table(
-            [
-                ("one model alone", lambda item: HEADS[item[0]].name),
-                ("parameters", lambda item: f"{item[1]['parameters']:,}"),
-                ("300 epochs, s", lambda item: f"{300 * item[1]['epoch_seconds']:.1f}"),
-                ("peak memory, MB", lambda item: megabytes(item[1].get("peak_bytes"))),
-            ],
-            results["resources"].items(),
-        ),
-        "hyperparameters": _hyperparameters(results["configs"], setting),
-    }
-
-
-def _hyperparameters(configs: Content, setting: Content) -> str:
-    rates = [
-        ", ".join(f"{rate:g} ({name})" for name, rate in recipe.dropout.items()) or "0"
-        for recipe in RECIPES.values()
-    ]
-    return hyperparameter_table(
-        {"lr": "1e-3", "batch_size": 128, "epochs": 300, "penalty": "L1", "penalty_weight": "1e-4"},
-        {recipe.name: configs[key] for key, recipe in RECIPES.items()},
-        [
-            ["dropout of the features", "not said", *rates],
-            ["hidden neurons, at most", 526, *[setting["hidden"]] * 2],
-            ["models", 100, *[setting["seeds"]] * 2],
-        ],
-    )
+    return {"accuracy": figure, "eigenvalues": plots.histograms((8, 5), eigenvalues)}
 
 
 # --- what was to be seen --------------------------------------------------------------------------
@@ -169,6 +113,6 @@ CIFAR10 = Experiment(
     quick=QUICK,
     run=run,
     draw=draw,
-    tell=tell,
     claims=claims,
+    page_names={"recipes": RECIPES, "heads": HEADS},
 )

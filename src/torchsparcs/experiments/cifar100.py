@@ -7,7 +7,7 @@ spectral one. The features are good enough for a linear head, so nothing should 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,23 +19,18 @@ from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import fast_on_a_gpu, layout_for
-from torchsparcs.experiments.writing import Content, histograms, megabytes, percent, table
+from torchsparcs.experiments.writing import Content, Figures, percent
 from torchsparcs.images.datasets import load_images
-from torchsparcs.report.document import markdown_table
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectralizing.spectralize import spectralize
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Pair
 from torchsparcs.training.tasks import evaluate
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 TASK = "multiclass"
 AT_ONCE = 500  # test images
 HEADS = {"linear": "linear head", "spectral": "spectral head"}
 COLOURS = {"hidden": plots.GREEN, "output": plots.BLUE}
-PAPER = {"linear": (73.2, 138.8, 408.4), "spectral": (72.7, 139.5, 518.5)}  # %, seconds, MB
 
 
 class Backbone(NamedTuple):
@@ -246,56 +241,16 @@ def claims(content: Content) -> list[Claim]:
     ]
 
 
-# --- figures and the page -------------------------------------------------------------------------
+# --- figures --------------------------------------------------------------------------------------
 
 
-def draw(content: Content) -> "dict[str, Figure]":
+def draw(content: Content) -> Figures:
     first = content["results"]["runs"]["spectral"][0]
     panels = [
         (f"{layer} layer, seed 0", first[f"{layer}_eigenvalues"], colour)
         for layer, colour in COLOURS.items()
     ]
-    return {"eigenvalues": histograms((8, 3), [panels])}
-
-
-def tell(content: Content) -> dict[str, Any]:
-    results, setting = content["results"], content["setting"]
-    runs, config = results["runs"], results["config"]
-
-    def values(name: str, key: str) -> list[float]:
-        return [run[key] for run in runs[name] if key in run]
-
-    def peak(name: str) -> str:
-        peaks = values(name, "peak_bytes")
-        return megabytes(np.median(peaks) if peaks else None)
-
-    return {
-        "numbers": table(
-            [
-                ("", HEADS.get),
-                ("test accuracy, %", lambda name: percent(values(name, "accuracy"))),
-                ("the paper", lambda name: PAPER[name][0]),
-                ("fine-tuning, s", lambda name: f"{np.median(values(name, 'seconds')):.1f}"),
-                ("the paper", lambda name: PAPER[name][1]),
-                ("peak memory, MB", peak),
-                ("the paper", lambda name: PAPER[name][2]),
-            ],
-            HEADS,
-        ),
-        "hyperparameters": markdown_table(
-            ["hyperparameter", "the paper", "here"],
-            [
-                ["backbone", "EfficientNetV2-S", setting["backbone"]],
-                ["learning rate", "1e-3", config["lr"]],
-                ["batch size", 128, config["batch_size"]],
-                ["epochs", 1, config["epochs"]],
-                ["hidden neurons, at most", 526, setting["hidden"]],
-                ["optimizer", "Adam", "Adam (AdamW without decay)"],
-                ["penalty, its weight", "L1, 1e-4", f"l1, {config['penalty_weight']:g}"],
-                ["models", 100, setting["seeds"]],
-            ],
-        ),
-    }
+    return {"eigenvalues": plots.histograms((8, 3), [panels])}
 
 
 CIFAR100 = Experiment(
@@ -308,6 +263,5 @@ CIFAR100 = Experiment(
     quick=QUICK,
     run=run,
     draw=draw,
-    tell=tell,
     claims=claims,
 )

@@ -39,6 +39,7 @@ from torchsparcs.training.train import train
 
 BATCH = 2000  # test images that are looked at together
 TASK = "multiclass"
+Images = tuple[Pair, Pair]  # to train on, to test on
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def common_options(setting: Setting) -> dict[str, Any]:
 
 @fast_on_a_gpu()
 def run(setting: Setting, work: Work) -> Content:
-    training, test = _images(setting, work.device)
+    images = _images(setting, work.device)
     results: Content = {"runs": {}, "configs": {}, "resources": {}}
     for key, recipe in RECIPES.items():
         config = replace(recipe.config(setting), capture=work.on_gpu)
@@ -113,18 +114,18 @@ def run(setting: Setting, work: Work) -> Content:
         results["runs"][key] = {
             name: work.part(
                 f"{head.name}, {recipe.name}",
-                partial(_trained, name, recipe, config, setting, work, training, test),
+                partial(_trained, name, recipe, config, setting, work, images),
             )
             for name, head in HEADS.items()
         }
     for name, head in HEADS.items():
         results["resources"][name] = work.part(
-            f"time and memory, {head.name}", partial(_resources, name, setting, work, training)
+            f"time and memory, {head.name}", partial(_resources, name, setting, work, images[0])
         )
     return results
 
 
-def _images(setting: Setting, device: torch.device) -> tuple[Pair, Pair]:
+def _images(setting: Setting, device: torch.device) -> Images:
     (x, y), (x_test, y_test) = load_images(setting.data).tensors(device)
     x, x_test = (part.contiguous(memory_format=layout_for(device)) for part in (x, x_test))
     rows, tested = setting.train_rows, setting.test_rows
@@ -145,15 +146,10 @@ def _model(name: str, members: int, setting: Setting, data: Pair, dropout: float
 
 
 def _trained(
-    name: str,
-    recipe: Recipe,
-    config: TrainConfig,
-    setting: Setting,
-    work: Work,
-    training: Pair,
-    test: Pair,
+    name: str, recipe: Recipe, config: TrainConfig, setting: Setting, work: Work, images: Images
 ) -> Content:
     """All seeds of one head; of a spectral one also without its hidden neurons, epoch by epoch."""
+    training, test = images
     torch.manual_seed(0)
     model = _model(name, setting.seeds, setting, training, recipe.dropout.get(name, 0.0))
     part = f"{HEADS[name].name}, {recipe.name}"
@@ -164,14 +160,8 @@ def _trained(
         removed.append(accuracies(model, test, without_hidden))
         work.steps.keep(f"removed, {part}", removed)
 
-    history = work.train(
-        part,
-        model,
-        training,
-        config,
-        validation=test,
-        on_epoch=look if name == "spectral" else None,
-    )
+    on_epoch = look if name == "spectral" else None
+    history = work.train(part, model, training, config, validation=test, on_epoch=on_epoch)
     found: Content = {
         "accuracy": history.validation_score,  # (epochs, seeds)
         "seconds": sum(history.seconds),

@@ -1,14 +1,21 @@
 """What an experiment is, and how one is run: resumed where it stopped, written whole."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
-from torchsparcs.experiments.writing import Content, plain, write_figures, write_json, written_page
+from torchsparcs.experiments.writing import (
+    Content,
+    Figures,
+    plain,
+    write_figures,
+    write_json,
+    written_page,
+)
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.provenance import hardware, provenance
 from torchsparcs.files.reading import read_json
@@ -22,9 +29,6 @@ from torchsparcs.training.data import Pair
 from torchsparcs.training.devices import resolve_device
 from torchsparcs.training.history import History
 from torchsparcs.training.train import train
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RESULTS = "results.json"
 
@@ -96,9 +100,8 @@ class Experiment:
         full, quick: the settings, frozen dataclasses of plain values.
         run: from the setting to the results, plain values, every plotted number among them.
         draw: from the content of results.json to its figures, by name.
-        tell: from the same to those blanks of the page, ``pages/NAME.md``, that are neither in the
-            setting nor in the results.
         claims: from the same to what was to be seen.
+        page_names: what its page, ``pages/NAME.md``, uses beside the setting and the results.
     """
 
     name: str
@@ -109,9 +112,9 @@ class Experiment:
     full: Any
     quick: Any
     run: Callable[[Any, Work], Content]
-    draw: Callable[[Content], "dict[str, Figure]"]
-    tell: Callable[[Content], dict[str, Any]]
+    draw: Callable[[Content], Figures]
     claims: Callable[[Content], list[Claim]]
+    page_names: Mapping[str, Any] = field(default_factory=dict)
 
 
 def reproduce(

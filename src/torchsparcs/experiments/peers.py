@@ -1,6 +1,8 @@
 """The networks that a spectral network is compared with."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +18,8 @@ class BlockNetwork(SpectralNetwork):
             input = torch.cat([input, input.new_ones(()).expand(*input.shape[:-1], 1)], dim=-1)
         activities = [input]
         for target in range(1, len(self.widths)):
-            pre = _sum(a @ self.weight_block(target, j).mT for j, a in enumerate(activities))
+            heard = (a @ self.weight_block(target, j).mT for j, a in enumerate(activities))
+            pre = reduce(add, heard)
             activities.append(self.activation(pre))
         return pre
 
@@ -38,7 +41,7 @@ class DirectNetwork(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         activities = [input]
         for i in range(1, self.last + 1):
-            pre = _sum(self.blocks[f"{j} to {i}"](a) for j, a in enumerate(activities))
+            pre = reduce(add, (self.blocks[f"{j} to {i}"](a) for j, a in enumerate(activities)))
             activities.append(torch.relu(pre))
         return pre
 
@@ -48,10 +51,3 @@ def recruited(network: SpectralNetwork) -> SpectralNetwork:
     for eigenvalues in network.hidden_eigenvalues:
         nn.init.normal_(eigenvalues, std=0.5)
     return network
-
-
-def _sum(terms: Iterable[Tensor]) -> Tensor:
-    first, *rest = terms
-    for term in rest:
-        first = first + term
-    return first

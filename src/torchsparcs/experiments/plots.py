@@ -1,6 +1,7 @@
 """Matplotlib figures for the paper. Every function draws numbers on axes that it is given."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,25 +36,33 @@ def new_panels(count: int, height: float, **options: Any) -> "tuple[Figure, list
     return figure, [figure.add_subplot(rows, PANELS_IN_A_ROW, n, **options) for n in places]
 
 
-def draw_band(
-    axes: "Axes", x: Sequence[float], mean: Sequence[float], std: Sequence[float], **line: Any
-) -> None:
+def draw_band(axes: "Axes", x: Any, mean: Any, std: Any, **line: Any) -> None:
     """A line with its standard deviation as a band around it."""
+    (drawn,) = axes.plot(x, mean, **line)
     low, high = np.subtract(mean, std), np.add(mean, std)
-    (drawn,) = axes.plot(x, mean, marker="o", markersize=3.5, linewidth=1.5, **line)
     axes.fill_between(x, low, high, color=drawn.get_color(), alpha=0.2, linewidth=0)
 
 
-def draw_histogram(axes: "Axes", values: Sequence[float], *, colour: str) -> None:
-    """|λ| in 40 bins; the largest, and those that are exactly zero, are told in words."""
-    sizes = np.abs(np.asarray(values, dtype=float))
-    top, zeros = sizes.max(), int((sizes == 0).sum())
-    axes.hist(sizes, bins=40, range=(0, max(top, 1e-12)), color=colour)
-    axes.set_yscale("symlog", linthresh=1)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("|eigenvalue|")
-    text = f"largest {top:.2g}" + f"\n{zeros} of {len(sizes)} exactly zero" * (zeros > 0)
-    axes.text(0.97, 0.95, text, transform=axes.transAxes, ha="right", va="top", fontsize=8)
+def histograms(
+    size: tuple[float, float], lines: Sequence[Sequence[tuple[str, Any, str]]]
+) -> "Figure":
+    """|λ| in lines of panels, each of a title, the values and a colour.
+
+    The largest, and those that are exactly zero, are told in words.
+    """
+    figure = new_figure(*size)
+    grid: Any = figure.subplots(len(lines), len(lines[0]), squeeze=False)
+    for axes, (title, values, colour) in zip(grid.flat, chain(*lines), strict=True):
+        sizes = np.abs(np.asarray(values, dtype=float))
+        top, zeros = sizes.max(), int((sizes == 0).sum())
+        axes.hist(sizes, bins=40, range=(0, max(top, 1e-12)), color=colour)
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("|eigenvalue|")
+        text = f"largest {top:.2g}" + f"\n{zeros} of {len(sizes)} exactly zero" * (zeros > 0)
+        axes.text(0.97, 0.95, text, transform=axes.transAxes, ha="right", va="top", fontsize=8)
+        axes.set_title(title, fontsize=9)
+    return figure
 
 
 def draw_pruning_curve(

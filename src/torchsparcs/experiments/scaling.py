@@ -9,22 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from statistics import median_high
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils.benchmark import Timer
 
 from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork, recruited
-from torchsparcs.experiments.writing import Content
-from torchsparcs.report.document import markdown_table
+from torchsparcs.experiments.writing import Content, Figures
 from torchsparcs.spectral.equations import direct_parameter_count, spectral_parameter_count
 from torchsparcs.spectral.network import SpectralNetwork
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 REPEATS = 5  # of a step, timed together
 
@@ -109,22 +106,24 @@ def _measured(layers: int, setting: Setting, work: Work) -> Content:
         if work.on_gpu:
             row[name]["peak_bytes"] = peak_bytes(step)
         steps[name] = captured(step) if work.on_gpu else step
-    for name, seconds in median_seconds(steps, device, setting.seconds).items():
-        row[name]["seconds"] = seconds
+    for name, taken in median_seconds(steps, setting.seconds).items():
+        row[name]["seconds"] = taken
     return row
 
 
 # --- time and memory of a step -------------------------------------------------------------------
 
 
-def median_seconds(steps: Mapping[str, Step], device: str, seconds: float) -> dict[str, float]:
+def median_seconds(steps: Mapping[str, Step], seconds: float) -> dict[str, float]:
     """The median time of each step, the steps taking turns for about ``seconds`` in all."""
+    timed = partial(Timer, "step()", num_threads=torch.get_num_threads())
+    timers = {name: timed(globals={"step": step}) for name, step in steps.items()}
     times: dict[str, list[float]] = {name: [] for name in steps}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or min(map(len, times.values())) < 5:
-        for name, step in steps.items():
-            times[name].append(_timed(step, device))
-    return {name: sorted(taken)[len(taken) // 2] for name, taken in times.items()}
+        for name, timer in timers.items():
+            times[name].append(timer.timeit(REPEATS).median)
+    return {name: median_high(taken) for name, taken in times.items()}
 
 
 def captured(step: Step) -> Step:
@@ -186,29 +185,15 @@ def keep_page_faults_out() -> None:
     torch.empty(30 * 2**20, dtype=torch.uint8)
 
 
-def _timed(step: Step, device: str) -> float:
-    if device == "cuda":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(REPEATS):
-        step()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return (time.perf_counter() - start) / REPEATS
-
-
 # --- what was to be seen --------------------------------------------------------------------------
 
 
 def claims(content: Content) -> list[Claim]:
     counts, measured = (content["results"][key] for key in ("counts", "measured"))
-    two = counts[0]
+    two, last = counts[0], measured[-1]
     ratios = [row["direct"] / row["spectral"] for row in counts]
-    last = measured[-1]
-    time = last["direct"]["seconds"] / last["spectral"]["seconds"]
-    memory = _memory(last["direct"]) / _memory(last["spectral"])
-    faster, leaner = (
-        _from_layer(measured, measure) for measure in (lambda row: row["seconds"], _memory)
+    less_time, less_memory = (
+        measure(last["direct"]) / measure(last["spectral"]) for measure in (seconds, memory)
     )
     return [
         Claim(
@@ -223,9 +208,9 @@ def claims(content: Content) -> list[Claim]:
         ),
         Claim(
             f"measured at {last['layers']} layers, spectral takes less time and memory",
-            f"{time:.1f} times less time (less {faster}), {memory:.1f} times less memory (less "
-            f"{leaner})",
-            time > 1 and memory > 1,
+            f"{less_time:.1f} times less time (less {_from_layer(measured, seconds)}), "
+            f"{less_memory:.1f} times less memory (less {_from_layer(measured, memory)})",
+            less_time > 1 and less_memory > 1,
         ),
     ]
 
@@ -237,7 +222,12 @@ def _from_layer(rows: list[Content], measure: Callable[[Content], float]) -> str
     return "at no depth" if first is None else f"from {rows[first]['layers']} layers on"
 
 
-def _memory(row: Content) -> int:
+def seconds(row: Content) -> float:
+    """The time of a step."""
+    return row["seconds"]
+
+
+def memory(row: Content) -> float:
     """Bytes of a step: the state and the peak on a GPU, or what autograd keeps on a CPU."""
     return row["state_bytes"] + row.get("peak_bytes", row["kept_bytes"])
 
@@ -245,62 +235,36 @@ def _memory(row: Content) -> int:
 # --- figures --------------------------------------------------------------------------------------
 
 
-def draw(content: Content) -> "dict[str, Figure]":
+def draw(content: Content) -> Figures:
     counts, measured = (content["results"][key] for key in ("counts", "measured"))
     parameters, steps = plots.new_figure(5.5, 3.8), plots.new_figure(10, 3.8)
-    axes, panels = parameters.add_subplot(), steps.subplots(1, 2)
-    lines = {name: (name, [row[name] for row in counts]) for name in ("spectral", "direct")}
-    _draw_lines(axes, counts, lines, ylabel="parameters", yscale="log")
+    axes, (left, right) = parameters.add_subplot(), steps.subplots(1, 2)
+    names = {"spectral": "spectral", "direct": "direct"}
+    _draw_lines(axes, counts, names, int, ylabel="parameters", yscale="log")
     axes.set_xticks(axes.get_xticks()[::2])
     axes.legend(frameon=False)
-    seconds, memory = (
-        {
-            name: (peer.name, [measure(row[name]) for row in measured])
-            for name, peer in PEERS.items()
-        }
-        for measure in (lambda row: 1000 * row["seconds"], lambda row: _memory(row) / 2**20)
-    )
-    _draw_lines(panels[0], measured, seconds, ylabel="time of a training step, ms", yscale="log")
-    _draw_lines(panels[1], measured, memory, ylabel="memory of a training step, MiB")
-    panels[0].legend(frameon=False, fontsize=8)
+    titles = {name: peer.name for name, peer in PEERS.items()}
+    in_ms, in_mib = (lambda row: 1000 * seconds(row)), (lambda row: memory(row) / 2**20)
+    _draw_lines(left, measured, titles, in_ms, ylabel="time of a training step, ms", yscale="log")
+    _draw_lines(right, measured, titles, in_mib, ylabel="memory of a training step, MiB")
+    left.legend(frameon=False, fontsize=8)
     return {"parameters": parameters, "measured": steps}
 
 
-def _draw_lines(axes: Any, rows: list[Content], lines: dict[str, Any], **labels: str) -> None:
-    """A line for each peer, of a label and its values, against the layers of the rows."""
+def _draw_lines(
+    axes: Any,
+    rows: list[Content],
+    titles: Mapping[str, str],
+    measure: Callable[[Any], float],
+    **labels: str,
+) -> None:
+    """A line for each of the named peers, what is measured of it against the layers."""
     layers = [row["layers"] for row in rows]
-    for name, (label, values) in lines.items():
-        axes.plot(layers, values, "o-", color=PEERS[name].colour, label=label, markersize=4)
+    for name, title in titles.items():
+        values = [measure(row[name]) for row in rows]
+        axes.plot(layers, values, "o-", color=PEERS[name].colour, label=title, markersize=4)
     axes.set(xlabel="layers", xticks=layers, **labels)
     axes.grid(alpha=0.3)
-
-
-# --- the page -------------------------------------------------------------------------------------
-
-MEANS = {
-    "cpu": "Memory is parameters, gradients, Adam's moments and what autograd keeps.",
-    "cuda": (
-        "Steps are replayed as CUDA graphs, their kernels as PyTorch has them, not compiled. "
-        "Memory is parameters, gradients and Adam's moments, and the peak of a step on top."
-    ),
-}
-
-
-def tell(content: Content) -> dict[str, Any]:
-    results = content["results"]
-    rows = [
-        [
-            row["layers"],
-            *(f"{row[name]['parameters']:,}" for name in ("spectral", "direct")),
-            *(f"{1000 * row[name]['seconds']:.2f}" for name in PEERS),
-            *(f"{_memory(row[name]) / 2**20:.1f}" for name in PEERS),
-        ]
-        for row in results["measured"]
-    ]
-    head = ["layers", "parameters, spectral", "direct"]
-    for unit in ("ms", "MiB"):
-        head += [f"{unit}, spectral", "direct", "blocks formed"]
-    return {"means": MEANS[results["device"]], "numbers": markdown_table(head, rows)}
 
 
 SCALING = Experiment(
@@ -313,6 +277,6 @@ SCALING = Experiment(
     quick=QUICK,
     run=run,
     draw=draw,
-    tell=tell,
     claims=claims,
+    page_names={"peers": PEERS, "memory": memory},
 )

@@ -9,26 +9,22 @@ import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
-from torchsparcs.experiments.recipes import hyperparameter_table, paper_config
-from torchsparcs.experiments.writing import Content, histograms, spread, table
+from torchsparcs.experiments.recipes import paper_config
+from torchsparcs.experiments.writing import Content, Figures, spread
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Pair
 from torchsparcs.training.tasks import TASKS, evaluate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TASK = "regression"
 SILENT = 0.01  # a layer is off when all its |eigenvalues| are below this share of the largest
@@ -57,33 +53,41 @@ class Recipe(NamedTuple):
 
     name: str
     colour: str
-    config: Callable[..., TrainConfig]  # of the setting's epochs and batch size
+    config: Callable[[Setting], TrainConfig]
     scale_targets: bool
 
 
 RECIPES = {
-    "paper": Recipe("the paper's recipe", plots.ORANGE, paper_config, False),
-    "own": Recipe("our defaults", plots.BLUE, TrainConfig, True),
+    "paper": Recipe(
+        "the paper's recipe",
+        plots.ORANGE,
+        lambda setting: paper_config(
+            penalty_weight=setting.paper_penalty_weight, **common_options(setting)
+        ),
+        scale_targets=False,
+    ),
+    "own": Recipe(
+        "our defaults",
+        plots.BLUE,
+        lambda setting: TrainConfig(**common_options(setting)),
+        scale_targets=True,
+    ),
 }
 
 
-def config_of(recipe: Recipe, setting: Setting, *, on_gpu: bool) -> TrainConfig:
-    config = recipe.config(
-        task=TASK,
-        epochs=setting.epochs,
-        batch_size=setting.batch_size,
-        snapshot_every=setting.epochs,
-        capture=on_gpu,
-    )
-    if recipe.config is paper_config:
-        config = replace(config, penalty_weight=setting.paper_penalty_weight)
-    return config
+def common_options(setting: Setting) -> dict[str, Any]:
+    return {
+        "task": TASK,
+        "epochs": setting.epochs,
+        "batch_size": setting.batch_size,
+        "snapshot_every": setting.epochs,
+    }
 
 
 def run(setting: Setting, work: Work) -> Content:
     results: Content = {"runs": {}, "configs": {}, "seconds": {}}
     for key, recipe in RECIPES.items():
-        config = config_of(recipe, setting, on_gpu=work.on_gpu)
+        config = replace(recipe.config(setting), capture=work.on_gpu)
         part = work.part(recipe.name, partial(_trained, recipe, config, setting, work))
         results["configs"][key] = asdict(config)
         results["runs"][key] = part["seeds"]
@@ -133,17 +137,21 @@ def rotation(dimension: int, generator: torch.Generator) -> Tensor:
 def _judged(
     student: SpectralNetwork, training: Pair, validation: Pair, test: Pair, setting: Setting
 ) -> Content:
-    def score(network: torch.nn.Module) -> float:
+    def score(network: nn.Module) -> float:
         return evaluate(network, test, TASK).score
 
     curve, enough = curve_of_eigenvalues(
         student, lambda pruned: evaluate(pruned, validation, TASK).loss, tolerance=setting.tolerance
     )
+    whole = curve[max(curve)]
     pruned = keeping_eigenvalues(student, enough)
     compact = extract(student, data=training, validation=validation, task=TASK, progress=False)
     return {
         "eigenvalues": [values.detach().abs() for values in student.hidden_eigenvalues],
-        "curve": {"kept": curve.kept, "increase": curve.increase},
+        "curve": {
+            "kept": list(curve),
+            "increase": [value / whole - 1 for value in curve.values()],
+        },
         "kept": pruned.recruited,
         "neurons_at_work": sum(extract(pruned).widths[1:-1]),
         "r2_linear": linear_r2(training, test),
@@ -164,34 +172,21 @@ def linear_r2(training: Pair, test: Pair) -> float:
     return TASKS[TASK].score((x_test - center[0]) @ weights + center[1], y_test).item()
 
 
-class EigenvalueCurve(NamedTuple):
-    """How many hidden eigenvalues are kept, ascending, and the loss then."""
-
-    kept: list[int]
-    losses: list[float]
-
-    @property
-    def increase(self) -> list[float]:
-        """The increase of the loss, as a share of that of the whole network."""
-        return [loss / self.losses[-1] - 1 for loss in self.losses]
-
-
 def curve_of_eigenvalues(
     network: SpectralNetwork,
     loss: Callable[[SpectralNetwork], float],
     *,
     tolerance: float,
     points: int = 60,
-) -> tuple[EigenvalueCurve, int]:
-    """The curve at ``points`` sizes, and the fewest eigenvalues within ``tolerance`` of the loss.
+) -> tuple[dict[int, float], int]:
+    """The loss by eigenvalues kept, ascending, and the fewest within ``tolerance`` of it.
 
-    The fewest are found by bisection between two sizes of the curve.
+    The curve has ``points`` sizes; the fewest are found by bisection between two of them.
     """
     recruited = sum(network.recruited)
     spaced = np.geomspace(1, max(recruited, 1), points).round().astype(int).tolist()
-    losses = {count: loss(keeping_eigenvalues(network, count)) for count in {0, *spaced}}
-    if not recruited:
-        losses = {0: losses[0]}
+    sizes = {0, *spaced} if recruited else {0}
+    losses = {count: loss(keeping_eigenvalues(network, count)) for count in sizes}
     limit = losses[recruited] * (1 + tolerance)
     enough = min(count for count, value in losses.items() if value <= limit)
     low = max((count for count in losses if count < enough), default=enough)
@@ -199,8 +194,7 @@ def curve_of_eigenvalues(
         middle = (low + enough) // 2
         losses[middle] = loss(keeping_eigenvalues(network, middle))
         low, enough = (low, middle) if losses[middle] <= limit else (middle, enough)
-    kept = sorted(losses)
-    return EigenvalueCurve(kept, [losses[count] for count in kept]), enough
+    return dict(sorted(losses.items())), enough
 
 
 @torch.no_grad()
@@ -223,8 +217,8 @@ def claims(content: Content) -> list[Claim]:
     runs, setting = content["results"]["runs"], content["setting"]
     seeds, neurons = len(setting["seeds"]), setting["dimension"]
     paper, own = runs["paper"], runs["own"]
-    off = [layers_off(run) for run in paper]
-    one_off, first_off = (sum(test(o) for o in off) for test in (lambda o: len(o) == 1, [0].__eq__))
+    off = layers_off(paper)
+    one_off, first_off = sum(len(layers) == 1 for layers in off), off.count([0])
     linear, pruned = ([run[key] for run in paper] for key in ("r2_linear", "r2_pruned"))
     kept = [sum(run["kept"]) for run in paper]
     exact = sum(run["compact_hidden"] == [neurons] for run in own)
@@ -264,108 +258,43 @@ def claims(content: Content) -> list[Claim]:
     ]
 
 
-def layers_off(run: Content) -> list[int]:
-    """The hidden layers of which every eigenvalue is negligible."""
-    tops = [max(layer) for layer in run["eigenvalues"]]
-    return [index for index, top in enumerate(tops) if top < SILENT * max(tops)]
+def layers_off(runs: list[Content]) -> list[list[int]]:
+    """The hidden layers of each run of which every eigenvalue is negligible."""
+    tops = [[max(layer) for layer in run["eigenvalues"]] for run in runs]
+    return [[i for i, top in enumerate(own) if top < SILENT * max(own)] for own in tops]
 
 
 # --- figures --------------------------------------------------------------------------------------
 
 
-def draw(content: Content) -> "dict[str, Figure]":
+def draw(content: Content) -> Figures:
     runs, tolerance = content["results"]["runs"], content["setting"]["tolerance"]
     lines = []
     for key, recipe in RECIPES.items():
         first, second = runs[key][0]["eigenvalues"]  # of the first seed, as in the paper
-        panels = {
+        layers = {
             "first hidden layer": first,
             "second hidden layer": second,
             "both": first + second,
         }
-        lines.append([(f"{recipe.name}: {n}", v, recipe.colour) for n, v in panels.items()])
-    eigenvalues = histograms((10, 5), lines)
-    for axes in eigenvalues.axes[::3]:
-        axes.set_ylabel("neurons")
-    return {"eigenvalues": eigenvalues, "pruning": _draw_pruning(runs, tolerance)}
-
-
-def _draw_pruning(runs: dict[str, list[Content]], tolerance: float) -> "Figure":
-    """All seeds, the first one strong."""
-    figure = plots.new_figure(9, 3.8)
-    axes: Any = figure.subplots(1, len(RECIPES))
-    for axis, (key, recipe) in zip(axes, RECIPES.items(), strict=True):
-        for place, run in enumerate(runs[key]):
+        lines.append([(f"{recipe.name}: {n}", v, recipe.colour) for n, v in layers.items()])
+    eigenvalues = plots.histograms((10, 5), lines)
+    for left in eigenvalues.axes[::3]:
+        left.set_ylabel("neurons")
+    pruning = plots.new_figure(9, 3.8)
+    panels: Any = pruning.subplots(1, len(RECIPES))
+    for axes, (key, recipe) in zip(panels, RECIPES.items(), strict=True):
+        for place, run in enumerate(runs[key]):  # the first seed strong
             plots.draw_pruning_curve(
-                axis,
-                run["curve"]["kept"],
-                run["curve"]["increase"],
+                axes,
+                **run["curve"],
                 tolerance=None if place else tolerance,
                 color=recipe.colour,
                 alpha=0.3 if place else 1.0,
                 linewidth=1.0 if place else 2.0,
             )
-        axis.set(title=recipe.name, xlabel="hidden eigenvalues that are not set to zero")
-    return figure
-
-
-# --- the page -------------------------------------------------------------------------------------
-
-
-def tell(content: Content) -> dict[str, Any]:
-    results, setting = content["results"], content["setting"]
-    numbers = table(
-        [
-            ("", itemgetter("recipe")),
-            ("seed", itemgetter("seed")),
-            ("R² linear", "{r2_linear:.3f}".format_map),
-            ("R² full", "{r2_full:.4f}".format_map),
-            (
-                "eigenvalues left within 5 %, by layer",
-                lambda run: ", ".join(map(str, run["kept"])),
-            ),
-            ("neurons at work then", itemgetter("neurons_at_work")),
-            ("R² pruned", "{r2_pruned:.4f}".format_map),
-            ("`extract` with data", itemgetter("architecture")),
-            ("R²", "{r2_compact:.4f}".format_map),
-        ],
-        [{"recipe": r.name, **run} for key, r in RECIPES.items() for run in results["runs"][key]],
-    )
-    hyperparameters = hyperparameter_table(
-        {
-            "lr": "1e-3",
-            "batch_size": 1024,
-            "epochs": 180,
-            "penalty": "L2",
-            "penalty_weight": "3e-3",
-        },
-        {recipe.name: results["configs"][key] for key, recipe in RECIPES.items()},
-        [
-            ["targets", "not said", "as they are", "scaled to variance 1"],
-            ["bias", "not said", "no", "no"],
-            ["hidden neurons, at most", "200, 200", *[", ".join(map(str, setting["hidden"]))] * 2],
-            ["points, of which validation", "100,000", *[f"{setting['points']:,}, a tenth"] * 2],
-            ["seed", "42 (NumPy)", *[f"{setting['seeds'][0]} to {setting['seeds'][-1]}"] * 2],
-        ],
-    )
-    runs, seeds = results["runs"], setting["seeds"]
-    off = [layers_off(run) for run in runs["paper"]]
-    teacher = [setting["dimension"]]
-    return {
-        "paper_neurons": PAPER_NEURONS,
-        "paper_r2": PAPER_R2,
-        "seeds": len(seeds),
-        "first_off": off.count([0]),
-        "second_off": off.count([1]),
-        "kept": spread([sum(run["kept"]) for run in runs["paper"]], "{:.0f}"),
-        "at_work": spread([run["neurons_at_work"] for run in runs["paper"]], "{:.0f}"),
-        "pruned_r2": spread([run["r2_pruned"] for run in runs["paper"]]),
-        "own_found": sum(run["compact_hidden"] == teacher for run in runs["own"]),
-        "own_r2": spread([run["r2_compact"] for run in runs["own"]], "{:.4f}"),
-        "paper_found": sum(run["compact_hidden"] == teacher for run in runs["paper"]),
-        "numbers": numbers,
-        "hyperparameters": hyperparameters,
-    }
+        axes.set(title=recipe.name, xlabel="hidden eigenvalues that are not set to zero")
+    return {"eigenvalues": eigenvalues, "pruning": pruning}
 
 
 TEACHER_STUDENT = Experiment(
@@ -378,6 +307,11 @@ TEACHER_STUDENT = Experiment(
     quick=QUICK,
     run=run,
     draw=draw,
-    tell=tell,
     claims=claims,
+    page_names={
+        "recipes": RECIPES,
+        "paper_neurons": PAPER_NEURONS,
+        "paper_r2": PAPER_R2,
+        "layers_off": layers_off,
+    },
 )

@@ -10,7 +10,6 @@ import time
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +19,7 @@ from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.peers import BlockNetwork
 from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.transition_figures import draw, of_beta
-from torchsparcs.experiments.writing import Content, table
-from torchsparcs.report.document import markdown_table
+from torchsparcs.experiments.writing import Content
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.paths import path_norm, path_strengths
 from torchsparcs.spectral.penalties import eigenvalue_penalty
@@ -30,7 +28,6 @@ from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.tasks import evaluate
 
 SMOOTH, ABRUPT = 5.0, 1000.0  # β
-SHOWN = (0, 0.2, 0.4, 0.45, 0.5, 0.55, 0.6, 0.8, 1)  # α of the rows on the page
 EVALUATED_AT_ONCE = 500  # rows: all models have activations for them
 
 
@@ -86,7 +83,11 @@ def run(setting: Setting, work: Work) -> Content:
         capture=work.on_gpu,
         snapshot_every=setting.epochs,
     )
-    peer = work.part("one after another", partial(_one_after_another, setting, x))
+    devices = {x.device.type, "cpu"}  # small models may be faster on the CPU
+    peer = work.part(
+        "one after another",
+        lambda: {"step_seconds": {name: _step_seconds(setting, x.to(name)) for name in devices}},
+    )
     trained = work.part("all together", partial(_all_together, setting, config, x, work))
     steps = setting.epochs * math.ceil(setting.points / setting.batch_size)
     members = setting.models * len(setting.alphas) * len(setting.betas)
@@ -161,15 +162,6 @@ def edges_above(network: SpectralNetwork, cutoff: float) -> list[tuple[int, int,
     return edges
 
 
-def _one_after_another(setting: Setting, x: Tensor) -> Content:
-    """A step of one model in a plain loop, by device: small models may be faster on the CPU."""
-    return {
-        "step_seconds": {
-            device: _step_seconds(setting, x.to(device)) for device in {x.device.type, "cpu"}
-        }
-    }
-
-
 def _step_seconds(setting: Setting, x: Tensor) -> float:
     """Seconds for a step of a network whose blocks are formed as the paper writes them."""
     y = target(x, 1.0, SMOOTH)
@@ -234,48 +226,6 @@ def rank_correlation(pairs: list[tuple[float, float]]) -> float:
     return float(np.asarray(np.corrcoef(first, second))[0, 1])
 
 
-# --- the page -------------------------------------------------------------------------------------
-
-
-def tell(content: Content) -> dict[str, Any]:
-    results, setting = content["results"], content["setting"]
-    numbers = table(
-        [
-            ("β", "{beta:g}".format_map),
-            ("α", "{alpha:g}".format_map),
-            ("‖Γ‖", "{gamma_mean:.5f} ± {gamma_std:.5f}".format_map),
-            ("‖(L₁, L₂)‖", "{eigenvalues_mean:.4f} ± {eigenvalues_std:.4f}".format_map),
-            ("mean squared error", "{mse_mean:.1e}".format_map),
-            ("its largest", "{mse_max:.1e}".format_map),
-        ],
-        [row for row in results["datasets"] if row["alpha"] in SHOWN],
-    )
-    config = results["config"]
-    hyperparameters = markdown_table(
-        ["hyperparameter", "the paper", "here"],
-        [
-            ["learning rate", "1e-3", f"{config['lr']:g}"],
-            ["batch size", 100, config["batch_size"]],
-            ["epochs", 300, config["epochs"]],
-            ["hidden neurons, at most", 300, setting["hidden"]],
-            ["optimizer", "Adam", "Adam (AdamW without decay)"],
-            ["penalty", "L2", "the norm of the eigenvalues of input and of hidden layer"],
-            ["its weight", "1e-4", f"{config['penalty_weight']:g}"],
-            ["activation, loss", "ReLU, MSE", "ReLU, MSE"],
-            ["seed of the data (NumPy)", 42, setting["data_seed"]],
-            ["models for each dataset", 100, setting["models"]],
-            ["points in each dataset", "not said", f"{setting['points']:,}"],
-        ],
-    )
-    times = results["step_seconds_of_one"]
-    return {
-        "numbers": numbers,
-        "hyperparameters": hyperparameters,
-        "times": " and ".join(f"{1000 * times[device]:.2f} ms on {device}" for device in times),
-        "hours": f"{results['seconds_one_after_another'] / 3600:,.1f}",
-    }
-
-
 TRANSITION = Experiment(
     name="transition",
     shows="A hidden layer is recruited when the target stops being linear, smoothly or at once.",
@@ -286,6 +236,5 @@ TRANSITION = Experiment(
     quick=QUICK,
     run=run,
     draw=draw,
-    tell=tell,
     claims=claims,
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from torchsparcs.experiments import plots
-from torchsparcs.experiments.writing import Content
+from torchsparcs.experiments.writing import Content, Figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,9 +20,10 @@ def of_beta(results: Content, beta: float) -> list[Content]:
     return [row for row in results["datasets"] if row["beta"] == beta]
 
 
-def draw(content: Content) -> "dict[str, Figure]":
+def draw(content: Content) -> Figures:
     results, hidden = content["results"], content["setting"]["hidden"]
     smooth = of_beta(results, 5.0)
+    fits = "output of model 0 (orange) and its error (green)"
     return {
         "transition": _draw_transition(results, smooth, hidden),
         "square_norm_of_mean_gamma": _draw_normalised(
@@ -32,9 +33,7 @@ def draw(content: Content) -> "dict[str, Figure]":
             results, "eigenvalues_mean", "eigenvalues_std", "‖(L₁, L₂)‖, normalised"
         ),
         "datasets": _draw_points(results, smooth, "the datasets", _targets),
-        "fits": _draw_points(
-            results, smooth, "output of model 0 (orange) and its error (green)", _fits
-        ),
+        "fits": _draw_points(results, smooth, fits, _fits),
         "architectures": _draw_architectures(smooth, hidden),
     }
 
@@ -42,10 +41,7 @@ def draw(content: Content) -> "dict[str, Figure]":
 def _draw_transition(results: Content, smooth: list[Content], hidden: int) -> "Figure":
     figure = plots.new_figure(8, 5)
     axes = figure.add_subplot()
-    for beta, colour in COLOURS.items():
-        own = of_beta(results, beta)
-        x, mean, std = ([row[key] for row in own] for key in ("alpha", "gamma_mean", "gamma_std"))
-        plots.draw_band(axes, x, mean, std, label=f"β = {beta:g}", color=colour)
+    _draw_curves(axes, results, "gamma_mean", "gamma_std")
     top = max(row["gamma_mean"] + row["gamma_std"] for row in results["datasets"])
     axes.set(xlabel="α", ylabel="‖Γ‖, mean ± standard deviation of the models")
     axes.set_ylim(-0.03 * top, 1.75 * top)
@@ -60,19 +56,26 @@ def _draw_transition(results: Content, smooth: list[Content], hidden: int) -> "F
 
 
 def _draw_normalised(results: Content, key: str, spread: str | None, label: str) -> "Figure":
-    """Curves of both β, divided by the largest value of all."""
+    """Curves divided by the largest value of all."""
     figure = plots.new_figure(5.5, 3.8)
     axes = figure.add_subplot()
-    top = max(row[key] for row in results["datasets"])
-    for beta, colour in COLOURS.items():
-        own = of_beta(results, beta)
-        mean = [row[key] / top for row in own]
-        std = [row[spread] / top if spread else 0.0 for row in own]
-        alphas = [row["alpha"] for row in own]
-        plots.draw_band(axes, alphas, mean, std, label=f"β = {beta:g}", color=colour)
+    _draw_curves(axes, results, key, spread, max(row[key] for row in results["datasets"]))
     axes.set(xlabel="α", ylabel=label)
     axes.legend(frameon=False)
     return figure
+
+
+def _draw_curves(
+    axes: Any, results: Content, key: str, spread: str | None, unit: float = 1.0
+) -> None:
+    """A measure against α, in that unit, for both β; with a band where a spread is named."""
+    for beta, colour in COLOURS.items():
+        own = of_beta(results, beta)
+        mean = [row[key] / unit for row in own]
+        std = [row[spread] / unit if spread else 0.0 for row in own]
+        line = {"label": f"β = {beta:g}", "color": colour, "linewidth": 1.5}
+        alphas = [row["alpha"] for row in own]
+        plots.draw_band(axes, alphas, mean, std, marker="o", markersize=3.5, **line)
 
 
 def _targets(row: Content) -> tuple[str, dict[str, Any]]:

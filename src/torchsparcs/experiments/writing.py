@@ -2,19 +2,17 @@
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from importlib.resources import files
-from itertools import chain
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from torchsparcs.experiments import plots
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.report.document import markdown_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,12 +20,11 @@ if TYPE_CHECKING:
     from torchsparcs.experiments.experiment import Experiment
 
 Content = dict[str, Any]  # what JSON holds
+Figures = dict[str, "Figure"]  # by the name of their file
 METADATA: dict[str, dict[str, None]] = {"png": {"Software": None}, "svg": {"Date": None}}
 
 
-def write_figures(
-    figures: "Mapping[str, Figure]", folder: Path, endings: Sequence[str] = tuple(METADATA)
-) -> None:
+def write_figures(figures: Figures, folder: Path, endings: Sequence[str] = tuple(METADATA)) -> None:
     """Every figure as PNG and as SVG, the same bytes for the same numbers."""
     from matplotlib import rc_context
 
@@ -40,35 +37,38 @@ def write_figures(
 
 
 def written_page(experiment: "Experiment", content: Content, figures: str = "") -> str:
-    """The page; ``figures`` is the folder that the links to them start with."""
-    template = files(__package__).joinpath("pages", f"{experiment.name}.md")
-    blanks = {**content["setting"], **content["results"], **experiment.tell(content)}
-    body = template.read_text(encoding="utf-8").format_map(blanks)
-    claims = [
-        [claim.says, claim.found, "yes" if claim.held else "**no**"]
-        for claim in experiment.claims(content)
-    ]
-    versions = content["versions"]
-    parts = [
-        f"# {experiment.name}",
-        f"{experiment.shows} {experiment.figures}.",
-        f"`{content['command']}` on {content['hardware']}, torch {versions['torch']}, "
-        f"{content['date']}.{_reductions(experiment, content)}",
-        markdown_table(["to be seen", "seen", ""], claims),
-        body.replace("](", f"]({figures}").rstrip(),
-    ]
-    return "\n\n".join(parts) + "\n"
+    """``pages/page.md`` filled in; ``figures`` is the folder that the links to them start with.
+
+    The page of the experiment inside it knows the setting and the results by their names.
+    """
+    pages = Environment(
+        loader=PackageLoader("torchsparcs.experiments", "pages"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters |= {"percent": percent, "spread": spread, "median": median}
+    known = {
+        **content,
+        **content["setting"],
+        **content["results"],
+        **experiment.page_names,
+        "experiment": experiment,
+        "reductions": _reductions(experiment, content),
+        "claims": experiment.claims(content),
+    }
+    text = pages.get_template("page.md").render(known)
+    return text.replace("](", f"]({figures}").rstrip() + "\n"
 
 
-def _reductions(experiment: "Experiment", content: Content) -> str:
+def _reductions(experiment: "Experiment", content: Content) -> list[str]:
     """What is smaller than in the full protocol."""
     full, used = plain(asdict(experiment.full)), content["setting"]
-    smaller = [
+    return [
         f"{name.replace('_', ' ')} {_short(used[name])} for {_short(full[name])}"
         for name in full
         if used[name] != full[name] and not isinstance(full[name], str)
     ]
-    return f" **A reduced version**: {'; '.join(smaller)}." if smaller else ""
 
 
 def _short(value: Any) -> str:
@@ -91,50 +91,22 @@ def plain(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def table(columns: Sequence[tuple[str, Callable[[Any], Any]]], rows: Iterable[Any]) -> str:
-    """A table in Markdown: the title of each column, and what stands there of a row.
-
-    >>> print(table([("name", str.title), ("letters", len)], ["one", "three"]))
-    | name | letters |
-    | --- | ---: |
-    | One | 3 |
-    | Three | 5 |
-    """
-    cells = [[tell(row) for _, tell in columns] for row in rows]
-    return markdown_table([title for title, _ in columns], cells)
-
-
-def histograms(
-    size: tuple[float, float], lines: Sequence[Sequence[tuple[str, Any, str]]]
-) -> "Figure":
-    """Eigenvalues in lines of panels, each of a title, the values and a colour."""
-    figure = plots.new_figure(*size)
-    grid: Any = figure.subplots(len(lines), len(lines[0]), squeeze=False)
-    for axes, (title, values, colour) in zip(grid.flat, chain(*lines), strict=True):
-        plots.draw_histogram(axes, values, colour=colour)
-        axes.set_title(title, fontsize=9)
-    return figure
-
-
-def percent(values: Any, digits: int = 2) -> str:
+def percent(values: Iterable[float], digits: int = 2) -> str:
     """Mean and standard deviation of shares.
 
     >>> percent([0.5, 0.6])
     '55.00 ± 5.00'
     """
-    shares = 100 * np.array(values)
+    shares = 100 * np.array(list(values))
     return f"{shares.mean():.{digits}f} ± {shares.std():.{digits}f}"
 
 
-def megabytes(count: float | None) -> str:
-    return "not measured" if count is None else f"{count / 1e6:.1f}"
-
-
-def spread(values: Sequence[float], form: str = "{:.3f}") -> str:
+def spread(values: Iterable[float], form: str = "{:.3f}") -> str:
     """The range from the smallest to the largest, in words.
 
     >>> spread([0.25, 0.5]), spread([20, 20], "{:.0f}")
     ('0.250 to 0.500', '20')
     """
-    low, high = form.format(min(values)), form.format(max(values))
+    ordered = sorted(values)
+    low, high = form.format(ordered[0]), form.format(ordered[-1])
     return low if low == high else f"{low} to {high}"

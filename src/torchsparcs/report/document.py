@@ -4,7 +4,6 @@ import base64
 import html
 import re
 from pathlib import Path
-from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -12,7 +11,6 @@ from markdown_it.token import Token
 from torchsparcs.report.page import check_place, filled, write
 
 KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
-NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ± [\d.,]+)?")
 WIDE = 500  # points of a figure that is not shrunk to the width of a phone
 SCROLL = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
 
@@ -42,14 +40,6 @@ def document_of(markdown: str, folder: str | Path) -> str:
             token.attrSet("class", "number")
     body = reader.renderer.render(tokens, reader.options, {})
     return filled("document.html", {"title": next(headings, "A report")}, body=body)
-
-
-def markdown_table(head: list[str], rows: list[list[Any]]) -> str:
-    """Columns of numbers are aligned to the right."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    columns = list(zip(*cells, strict=True))
-    rule = ["---:" if all(map(NUMBER.fullmatch, column)) else "---" for column in columns]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *cells))
 
 
 def _image(token: Token, folder: Path) -> str:
