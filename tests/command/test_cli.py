@@ -25,6 +25,7 @@ from torchsparcs.parallel.executor import ENGINES, Executor
 from torchsparcs.tables.datasets import BUILT_IN
 from torchsparcs.tables.target import CHOICES
 
+pytestmark = pytest.mark.usefixtures("brief_searches")
 ROOT = Path(__file__).parents[2]
 QUICK = ("--steps", "30", "--widths", "8,4", "--penalty-weights", "0.01", "--validation", "2")
 MARKUP = "[red]width"  # a column whose name rich must not understand
@@ -408,7 +409,7 @@ BAD_TABLES = {
         "t.parquet",
         write_csv(flowers()),
         (),
-        "Expected a parquet file. .*t.parquet is something else",
+        r"Expected a whole parquet file\. t\.parquet cannot be read",
     ),
     "text called npz": ("t.npz", write_csv(flowers()), (), r"Expected a whole \.npz file"),
     "parquet called text": ("t.csv", lambda p: flowers().to_parquet(p), (), "is parquet"),
@@ -635,7 +636,7 @@ def test_a_column_that_is_dropped(tmp_path, table, monkeypatch):
 
 
 class TestResume:
-    QUICK = ("--steps", "20", "--widths", "8")
+    QUICK = ("--steps", "20", "--widths", "8", "--validation", "2")
 
     @pytest.fixture
     def interrupted(self, tmp_path, monkeypatch):
