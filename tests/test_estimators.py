@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import BaggingClassifier
 from sklearn.metrics import recall_score
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, GroupKFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -163,6 +163,22 @@ class TestRandomLabels:
     def test_in_bags(self):
         bags = BaggingClassifier(self.model(), n_estimators=2, random_state=0).fit(self.X, self.y)
         assert max(bag.result_.best().score for bag in bags.estimators_) < 0.6
+
+
+def test_a_splitter_sees_the_rows_in_their_order():
+    """The later half is noise, and what judges in time is later: it cannot look good."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(80, 3))
+    y = np.where(np.arange(80) < 40, x[:, 0], draw.normal(size=80))
+    short = {**SHORT, "validation": TimeSeriesSplit(3)}
+    later = SparcsRegressor(**short).fit(x, y).result_
+    assert later.settings["judged_rows"] == 60
+    earlier = SparcsRegressor(**short).fit(x[::-1], y[::-1]).result_
+    assert later.linear.score != earlier.linear.score
+    grouped = SparcsRegressor(**{**SHORT, "validation": GroupKFold(2)})
+    assert grouped.fit(x, y, groups=np.arange(80) // 4).result_.settings["fits"] == 3
+    with pytest.raises(ValueError, match="a group for each of 80 rows"):
+        grouped.fit(x, y, groups=[1, 2])
 
 
 def test_in_a_pipeline_that_a_grid_search_fits_in_processes():

@@ -90,3 +90,13 @@ def test_importing_loads_what_is_asked_for():
     assert homes == {"torchsparcs", "safetensors"}  # of torch too no more than it loads itself
     for later in ("estimators", "experiments", "report", "command", "searching", "tables"):
         assert f"torchsparcs.{later}" not in loaded.split()
+
+
+def test_nobody_solves_by_a_driver_that_pivots_by_luck():
+    """On a CPU ``lstsq`` by default reads memory that nobody has set: equal calls differ."""
+    for path in FILES:
+        calls = [
+            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+        ]
+        solvers = [call for call in calls if ast.unparse(call.func).endswith("linalg.lstsq")]
+        assert all("driver" in {word.arg for word in call.keywords} for call in solvers), path

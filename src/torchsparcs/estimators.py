@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from torchsparcs.searching.folded import is_splitter
 from torchsparcs.searching.refit import refit
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
@@ -57,19 +58,24 @@ class _Sparcs(BaseEstimator):
         self.device = device
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Any:
         """Search on ``X`` (rows, columns) and ``y``; with ``warm_start`` the next fit refines.
 
         Weights (rows,) count by their ratios, and a row of weight zero is not there. Rows that are
         equal in X and y are one row with the sum of their weights: no copy of a row judges a
         network that was fitted to it, and rows that are repeated, weighted or in another order
-        lead to the same fit, to the last bit.
+        lead to the same fit, to the last bit. Where ``validation`` is a splitter, rows stay as
+        they are and in their order, and ``groups`` (rows,) are for it.
         """
         if self.pick not in PICKS:
             raise ValueError(f"Expected pick to be one of {', '.join(PICKS)}. Got {self.pick!r}.")
         goes_on = bool(self.warm_start) and hasattr(self, "result_")
         table, target = self._checked_table(X, y, reset=not goes_on)
-        rows, weight = _distinct_rows(table, target, weights_of(sample_weight, len(target)))
+        weight = weights_of(sample_weight, len(target))
+        if is_splitter(self.validation):
+            rows = np.arange(len(target))
+        else:
+            rows, weight = _distinct_rows(table, target, weight)
         table = table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
         target = target[rows]
         options: dict[str, Any] = {
@@ -79,6 +85,8 @@ class _Sparcs(BaseEstimator):
             "device": self.device,
             "progress": bool(self.verbose),
         }
+        if groups is not None:
+            options["groups"] = np.asarray(groups)[rows] if len(groups) == len(rows) else groups
         if goes_on:
             self.result_ = refit(self.result_, table, target, steps=self.steps, **options)
         else:

@@ -26,6 +26,7 @@ def refit(
     steps: int | None = None,
     validation: Any = "auto",
     sample_weight: Any = None,
+    groups: Any = None,
     seed: int = 0,
     device: str | torch.device = "auto",
     progress: bool = True,
@@ -51,7 +52,7 @@ def refit(
     config, on = SearchConfig(**settings["config"]), resolve_device(device)
     steps = config.steps if steps is None else steps
     config = dataclasses.replace(config, steps=steps, longest=steps)
-    data = counted_rows(X, y, sample_weight)
+    data = counted_rows(X, y, sample_weight, groups)
     folded = FoldedData.of(result.preprocessing, *data, validation=validation, seed=seed).to(on)
     strategy = STRATEGIES[settings["way"]]
     tuning = config.tuning(strategy, folded, config.steps_for(folded.rows), seed)
