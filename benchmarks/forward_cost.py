@@ -83,9 +83,10 @@ def measure(widths: list[int], batch: int, names: list[str], device: str, second
     steps, memory = {}, {}
     for name in names:
         torch.manual_seed(0)
-        torch._dynamo.reset()
-        network = NETWORKS[name](widths).to(device)
-        forward = torch.compile(network, fullgraph=True) if device == "cuda" else network
+        forward = network = NETWORKS[name](widths).to(device)
+        if device == "cuda":
+            torch._dynamo.reset()
+            forward = torch.compile(network, fullgraph=True)
         gradient = torch.randn(batch, widths[-1], device=device)
 
         def step(forward=forward, network=network, gradient=gradient) -> None:
@@ -111,13 +112,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="time spent on each shape")
     parser.add_argument("--layers", type=int, nargs="*", default=DEPTHS)
     parser.add_argument("--precision", default="highest", choices=["highest", "high"])
-    parser.add_argument("--quick", action="store_true", help="two depths, one narrow shape")
+    parser.add_argument(
+        "--quick", action="store_true", help="two depths, one narrow shape, small layers"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     device = arguments.device
     keep_page_faults_out()
     width, batch = (256, 1024) if device == "cpu" else (1024, 4096)
-    depths, narrow = ([3, 6], NARROW[:1]) if arguments.quick else (arguments.layers, NARROW)
+    depths, narrow = arguments.layers, NARROW
+    if arguments.quick:
+        width, batch, depths, narrow = 64, 64, [3, 6], NARROW[:1]
     torch.set_float32_matmul_precision(arguments.precision)
 
     depth_rows = []

@@ -19,6 +19,7 @@ import math
 import statistics
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from tables import TASKS, draw
 from torchsparcs import SearchConfig, search
 
 
-def searched(task: str, seed: int, data: Path | None, device: str, quick: bool) -> dict:
+def searched(seed: int, task: str, data: Path | None, device: str, quick: bool) -> dict:
     """One search with the defaults, every candidate also scored on the test rows."""
     torch.set_num_threads(1)
     split = draw(task, seed, data)
@@ -142,20 +143,21 @@ def main() -> None:
     results: dict[str, dict] = earlier.get(device, {}).get("tasks", {})  # of other tasks are kept
     with ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool:
         pending = {
-            task: [
-                pool.submit(searched, task, seed, data, "cpu", quick)
-                for seed in range(protocols[task].seeds)
-            ]
+            task: (map if task == "mnist" or arguments.workers == 1 else pool.map)(
+                partial(
+                    searched,
+                    task=task,
+                    data=data,
+                    device=device if task == "mnist" else "cpu",
+                    quick=quick,
+                ),
+                range(protocols[task].seeds),
+            )
             for task in tasks
-            if task != "mnist"
         }
         for task in tasks:
             mlps = front(task, protocols[task], data, device)
-            if task == "mnist":
-                seeds = range(protocols[task].seeds)
-                searches = [searched(task, seed, data, device, quick) for seed in seeds]
-            else:
-                searches = [found.result() for found in pending[task]]
+            searches = [*pending[task]]
             curve = answers(searches)
             results[task] = {
                 **compared(mlps, curve),

@@ -54,14 +54,12 @@ def microseconds(call: Callable[[], object], seconds: float) -> float:
     return statistics.median(times) * 1e6
 
 
-def onnx_call(module: nn.Module, x: torch.Tensor, folder: Path) -> Callable[[], object]:
+def onnx_session(module: nn.Module, width: int, folder: Path) -> onnxruntime.InferenceSession:
     path = folder / "model.onnx"
-    to_onnx(module, path, example=torch.randn(2, *x.shape[1:]))
+    to_onnx(module, path, example=torch.randn(2, width))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    rows = x.numpy()
-    return lambda: session.run(None, {"input": rows})
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 @torch.inference_mode()
@@ -69,21 +67,25 @@ def measure(widths: list[int], neurons: int, seconds: float, folder: Path) -> li
     torch.manual_seed(0)
     network = recruited(widths, neurons)
     compact, plain = extract(network), mlp(widths)
+    with torch.inference_mode(False):
+        sessions = {
+            f"onnx_{name}": onnx_session(module, widths[0], folder)
+            for name, module in (("compact", compact), ("spectral", network), ("mlp", plain))
+        }
     rows = []
     for batch in (1, 1024):
         x = torch.randn(batch, widths[0])
-        with torch.inference_mode(False):
-            onnx = {
-                f"onnx_{name}": onnx_call(module, x, folder)
-                for name, module in (("compact", compact), ("spectral", network), ("mlp", plain))
-            }
+        given = {"input": x.numpy()}
         row = {
             "batch": batch,
             "architecture": compact.architecture,
             "compact": microseconds(lambda x=x: compact(x), seconds),
             "spectral": microseconds(lambda x=x: network(x), seconds),
             "mlp": microseconds(lambda x=x: plain(x), seconds),
-            **{name: microseconds(call, seconds) for name, call in onnx.items()},
+            **{
+                name: microseconds(lambda run=session.run, given=given: run(None, given), seconds)
+                for name, session in sessions.items()
+            },
         }
         print({k: round(v, 1) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
         rows.append(row)

@@ -1,7 +1,7 @@
 """A benchmark as jobs over several processes, its rows recorded as jobs are done, resumable."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -69,11 +69,17 @@ class Rounds:
     def play(self, jobs: Sequence[Job]) -> dict[str, Any]:
         """All rows by name, those of ``jobs`` among them."""
         left = [job for job in jobs if job.key not in self.found["done"]]
-        with ProcessPoolExecutor(self.workers, get_context("spawn")) as pool:
-            begun = {pool.submit(rows_of, self.contest_of, self.options, job): job for job in left}
-            for done in as_completed(begun):
-                job = begun[done]
-                self.found.setdefault(job.name, []).extend(done.result())
-                self.found["done"].append(job.key)
-                record(self.name, self.device, self.found, self.out)
+        for job, rows in self._done(left):
+            self.found.setdefault(job.name, []).extend(rows)
+            self.found["done"].append(job.key)
+            record(self.name, self.device, self.found, self.out)
         return self.found
+
+    def _done(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, list[dict]]]:
+        """Jobs with their rows as they are done; a single worker is this process."""
+        if self.workers == 1:
+            yield from ((job, rows_of(self.contest_of, self.options, job)) for job in jobs)
+            return
+        with ProcessPoolExecutor(self.workers, get_context("spawn")) as pool:
+            begun = {pool.submit(rows_of, self.contest_of, self.options, job): job for job in jobs}
+            yield from ((begun[done], done.result()) for done in as_completed(begun))

@@ -7,8 +7,27 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and f
 import pytest
 import torch
 
+from torchsparcs import SearchConfig
+
+BRIEF = {"steps": 30, "epochs": 1, "path": 2, "shrink": 0.3}
+
 
 @pytest.fixture(autouse=True)
 def seeded():
     """A test that passes once passes always, alone or among others."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module")
+def brief_searches():
+    """Searches of a module that tests what is around them: few steps, large ones between sizes."""
+    check = SearchConfig.__post_init__
+
+    def shorten(config):
+        check(config)
+        for name, most in BRIEF.items():
+            object.__setattr__(config, name, min(getattr(config, name), most))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SearchConfig, "__post_init__", shorten)
+        yield

@@ -2,15 +2,20 @@
 
 import contextlib
 import io
+import itertools
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from shell import Outcome, sparcs
+
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+OURS = re.compile(r"sparcs [^|<>&;$`#]*$")
 NOTE = re.compile(r"<!-- (not run: .+|checked) -->\n\Z")
 
 
@@ -56,16 +61,27 @@ def _run_python(block: Block, page: Path, names: dict[str, Any]) -> str:
 
 
 def _run_bash(block: Block, page: Path, names: dict[str, Any]) -> str:
+    """Plain commands of ours run in this process, which has loaded torch; bash runs the rest."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    said = ""
+    for is_ours, group in itertools.groupby(lines, lambda line: bool(OURS.match(line))):
+        for command in group if is_ours else ["\n".join(group)]:
+            code, out, err = sparcs(*shlex.split(command)[1:]) if is_ours else _bash(command)
+            assert code == 0, f"{page}:{block.line}\n{block.text}{out}{err}"
+            said += out
+    return said
+
+
+def _bash(commands: str) -> Outcome:
     here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     run = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block.text],
+        ["bash", "-euo", "pipefail", "-c", commands],
         env={**os.environ, "PATH": here},
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert run.returncode == 0, f"{page}:{block.line}\n{block.text}{run.stdout}{run.stderr}"
-    return run.stdout
+    return Outcome(run.returncode, run.stdout, run.stderr)
 
 
 RUNNERS = {"python": _run_python, "bash": _run_bash}

@@ -170,6 +170,7 @@ def assert_nothing_half_written(folder: Path) -> None:
         load_result(folder)
 
 
+@pytest.mark.usefixtures("brief_searches")
 def test_killed_at_twenty_moments(tmp_path, monkeypatch):
     """kill -9 at random: each time the run goes on, and ends with the same files, bit for bit."""
     monkeypatch.setattr(jobs, "to_onnx", lambda *_: None)  # slow, and not what this is about

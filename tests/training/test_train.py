@@ -1,13 +1,11 @@
 """Training: it learns, it recruits, it repeats itself, and it survives being stopped."""
 
 import math
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -241,38 +239,23 @@ class TestRepeating:
         assert history.recruited == expected.recruited
 
 
-RUN = """
-import sys, torch
-sys.path.insert(0, {tests!r})
-from test_train import kink, network
-from torchsparcs import TrainConfig, train
-x, y = kink()
-net = network()
-train(net, (x, y), TrainConfig(epochs=40, batch_size=20, lr=1e-2), checkpoint={path!r},
-      resume={resume}, progress=False)
-torch.save(net.state_dict(), {out!r})
-"""
-
-
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path):
-    def command(path, out, resume=False):
-        code = RUN.format(tests=str(Path(__file__).parent), path=path, out=out, resume=resume)
-        return [sys.executable, "-c", code]
+    def run(checkpoint, resume=False):
+        net, config = network(), TrainConfig(epochs=40, batch_size=20, lr=1e-2)
+        quiet(net, kink(), config, checkpoint=checkpoint, resume=resume)
+        return net
 
-    whole, killed = str(tmp_path / "whole.pt"), str(tmp_path / "killed.pt")
-    subprocess.run(command(str(tmp_path / "a.ckpt"), whole), check=True)
-    checkpoint = tmp_path / "b.ckpt"
-    process = subprocess.Popen(command(str(checkpoint), killed))
+    whole, checkpoint = run(tmp_path / "a.ckpt"), tmp_path / "b.ckpt"
+    process = multiprocessing.get_context("fork").Process(target=run, args=(checkpoint,))
+    process.start()
     deadline = time.monotonic() + 60
     while not checkpoint.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.1)
     process.kill()
-    process.wait()
-    assert not Path(killed).exists()
-    subprocess.run(command(str(checkpoint), killed, resume=True), check=True)
-    first, second = torch.load(whole), torch.load(killed)
-    assert all(map(torch.equal, first.values(), second.values()))
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert same(whole, run(checkpoint, resume=True))
 
 
 def test_a_population_from_a_shuffling_loader_repeats_itself():
