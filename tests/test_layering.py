@@ -1,6 +1,7 @@
 """The rooms of the house: imports point up the list that CONTRIBUTING.md shows."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -58,9 +59,18 @@ def test_imports_point_up_the_list(path):
         assert other in above or ((room, other) in DOORS and not is_at_top)
 
 
-def test_a_room_says_what_it_is_for():
+def test_a_room_says_what_it_is_for_and_what_others_may_use():
     for path in SOURCE.glob("*/__init__.py"):
         assert ast.get_docstring(ast.parse(path.read_text())), path
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            module = (getattr(node, "module", None) or "").split(".")
+            if len(module) != 3 or module[0] != "torchsparcs" or module[1] in path.parts:
+                continue
+            if module[1] in ("report", "command", "experiments"):  # the upper floors
+                continue
+            room = importlib.import_module(f"torchsparcs.{module[1]}")
+            assert module[2] in room.__all__, f"{path} uses {'.'.join(module)}"
 
 
 def test_the_public_names_are_those_that_type_checkers_see():

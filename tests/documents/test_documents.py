@@ -55,6 +55,7 @@ BENCHMARKS: dict[str, list[str]] = {
     ],
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
     "fronts.py": ["--quick", "--tasks", "iris"],
+    "house.py": ["--runs", "1"],
     "latency.py": ["--seconds", "0.01", "--cases", "digits"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
     "plain_mlps.py": ["--quick", "--tasks", "iris"],

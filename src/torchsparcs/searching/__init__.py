@@ -1,1 +1,4 @@
 """From data to the front of score against size: strategies, folds, the ladder, the result."""
+
+# The files that other rooms may use; the rest are this room's own.
+__all__ = ["folded", "folder", "refit", "result", "search"]

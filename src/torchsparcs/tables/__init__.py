@@ -1,1 +1,12 @@
 """Tables: columns, target, preprocessing, the files they come in, streams of rows and samples."""
+
+# The files that other rooms may use; the rest are this room's own.
+__all__ = [
+    "columns",
+    "datasets",
+    "preprocessing",
+    "readers",
+    "standardization",
+    "streams",
+    "target",
+]
