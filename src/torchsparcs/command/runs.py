@@ -55,7 +55,7 @@ def predict(run: Path, data: str, output: Path | None, *, pick: str | None, forc
     if output is None:
         typer.echo(content, nl=False)
         return
-    write_atomically(output, lambda file: file.write(content))
+    write_atomically(output, content)
     typer.echo(f"{len(raw):,} rows in {output}")
 
 

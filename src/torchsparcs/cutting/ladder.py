@@ -130,19 +130,9 @@ class Ladder(Generic[Network, Verdict]):
         ]
 
 
-class Step(Protocol):
-    """A network on its way down."""
-
-    @property
-    def loss(self) -> float: ...
-    @property
-    def parameters(self) -> int: ...
-
-
-AnyStep = TypeVar("AnyStep", bound=Step)
-
-
-def last_within(rungs: Iterable[AnyStep], allowance: float, show: Callable[[str], None]) -> AnyStep:
+def last_within(
+    rungs: Iterable[Rung[Network, Verdict]], allowance: float, show: Callable[[str], None]
+) -> Rung[Network, Verdict]:
     """The last of ``rungs`` whose loss is at most ``allowance`` higher than the lowest so far.
 
     A few that are not are passed over: smaller ones may have got rid of what was in the way.

@@ -148,7 +148,7 @@ def to_onnx(
                 f"The ONNX model computes something else than the network: they differ by "
                 f"{abs(got - expected).max()}. Nothing was written."
             )
-    write_atomically(Path(path), lambda file: file.write(content))
+    write_atomically(Path(path), content)
 
 
 def to_torch_export(

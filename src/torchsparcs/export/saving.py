@@ -126,7 +126,7 @@ def save(network: Network, path: str | Path) -> None:
         "sha256": _digest(tensors),
     }
     content = safetensors_bytes(tensors, metadata={KEY: json.dumps(header)})
-    write_atomically(Path(path), lambda file: file.write(content))
+    write_atomically(Path(path), content)
 
 
 def _arguments(kind: str) -> list[str]:

@@ -57,7 +57,7 @@ def check_place(file: Path, *, force: bool) -> None:
 
 
 def write(file: Path, content: str) -> Path:
-    write_atomically(file, lambda stream: stream.write(content.encode()))
+    write_atomically(file, content.encode())
     return file
 
 

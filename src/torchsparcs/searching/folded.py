@@ -119,10 +119,9 @@ def split_folds(splitter: Any, X: Any, y: Any, groups: Any = None) -> Folds:
     return Folds(torch.stack([*fitted, torch.ones(rows) > 0]), judge)
 
 
-def given(training_rows: int, validation_rows: int) -> Folds:
-    """The folds of one fit to the first rows, judged by the others."""
-    is_fitted = torch.arange(training_rows + validation_rows) < training_rows
-    return Folds(is_fitted[None], torch.where(is_fitted, -1, 0))
+def held_out(is_judge: Tensor) -> Folds:
+    """The folds of one fit that never sees the rows that judge it, (rows,) bool."""
+    return Folds(~is_judge[None], torch.where(is_judge, 0, -1))
 
 
 MOST_ANSWERS = 500  # pairs of numbers that a judgement keeps
@@ -214,7 +213,7 @@ class FoldedData:
             torch.cat([inputs, others[0]]),
             torch.cat([targets, others[1]]),
             torch.cat([weights, torch.ones(len(others[0]))]),
-            given(len(inputs), len(others[0])),
+            held_out(torch.arange(len(inputs) + len(others[0])) >= len(inputs)),
             target.task,
         )
 

@@ -346,7 +346,7 @@ def _write_history(folder: Path, history: History) -> None:
         for name, tensor in snapshot.items()
     }
     content = tensors_to_bytes(tensors)
-    write_atomically(folder / "history.safetensors", lambda file: file.write(content))
+    write_atomically(folder / "history.safetensors", content)
     write_json(folder / "history.json", values)
 
 
@@ -356,4 +356,4 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_atomically(path, text.encode())

@@ -28,6 +28,7 @@ from torchsparcs.searching.folded import (
     Rows,
     counted_rows,
     folds_of,
+    held_out,
     is_splitter,
     split_folds,
 )
@@ -346,7 +347,7 @@ def folded_rows(
     weights = torch.ones(len(x)) if weight is None else torch.from_numpy(weight).float()
     if isinstance(validation, (tuple, list)):
         others = _checked(network, validation, task, "validation data")
-        folds = _held_out(torch.arange(len(x) + len(others[0])) >= len(x))
+        folds = held_out(torch.arange(len(x) + len(others[0])) >= len(x))
         weights = torch.cat([weights, torch.ones(len(others[0]))])
         x, y = torch.cat([x, others[0]]), torch.cat([y, others[1]])
     elif is_splitter(validation):
@@ -375,11 +376,7 @@ def _folds(validation: Any, y: Tensor, task: str, seed: int) -> Folds:
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
     is_judge = torch.zeros(len(y), dtype=torch.bool)
     is_judge[order[:count]] = True
-    return _held_out(is_judge)
-
-
-def _held_out(is_judge: Tensor) -> Folds:
-    return Folds(~is_judge[None], torch.where(is_judge, 0, -1))
+    return held_out(is_judge)
 
 
 def _checked(
