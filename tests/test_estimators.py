@@ -249,7 +249,7 @@ def test_refit_leaves_out_rows_of_weight_zero_and_leaves_threads_alone(monkeypat
     weight = np.arange(80) % 4 > 0
     during = []
     monkeypatch.setattr(
-        sys.modules["torchsparcs.searching.refit"],
+        sys.modules["torchsparcs.parallel.executor"],
         "train",
         lambda *parts, **more: during.append(torch.get_num_threads()) or train(*parts, **more),
     )
@@ -273,7 +273,7 @@ def test_refit_of_bad_input():
     X, y = table()
     result = SparcsRegressor(**SHORT).fit(X, y).result_
     for options, message in [
-        ({"validation": (X,)}, r"validation to be a pair \(X, y\)\. Got 1"),
+        ({"validation": (X,)}, r"validation to be a pair \(X, y\), or a splitter.*Got 1"),
         ({"validation": (X, y[:3])}, r"for validation\. Got 80 and 3"),
         ({"y": y[:3]}, r"as many rows in X as in y\. Got 80 and 3"),
         ({"steps": 0}, r"steps to be a positive integer\. Got 0"),

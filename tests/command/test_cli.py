@@ -6,9 +6,11 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -574,6 +576,7 @@ def test_stopped_while_modules_load(tmp_path, module):
         capture_output=True,
         text=True,
         timeout=60,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # tests may ignore it
     )
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (130, "", "stopped\n")
 

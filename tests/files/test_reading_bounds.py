@@ -17,7 +17,7 @@ from pyarrow.parquet import write_table
 from safetensors.torch import save as safetensors_bytes
 
 from torchsparcs import load, load_result
-from torchsparcs.files import limits
+from torchsparcs.files import reading as limits
 from torchsparcs.images import cifar
 from torchsparcs.images.datasets import load_images
 from torchsparcs.tables import readers

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 from torch import nn
 
-from torchsparcs.searching.folded import FOLDS, FoldedData, Folds, Judgement, counted_rows, folds_of
-from torchsparcs.searching.folded import given as given_rows
+from torchsparcs.searching.folded import (
+    FOLDS,
+    FoldedData,
+    Folds,
+    Judgement,
+    counted_rows,
+    folds_of,
+    held_out,
+)
 from torchsparcs.spectral.population import HasMembers
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 
@@ -73,7 +80,7 @@ class TestFolds:
         assert torch.equal(state, torch.get_rng_state())
 
     def test_given_rows_are_judged_and_never_fitted(self):
-        folds = given_rows(5, 3)
+        folds = held_out(torch.arange(8) >= 5)
         check(folds, 8)
         assert folds.fits == 1
         assert folds.judged.tolist() == [5, 6, 7]
@@ -229,8 +236,8 @@ class TestFromATable:
         assert found.weights.tolist() == [2.0] * 12 + [1.0] * 3
         assert found.folds.judged.tolist() == [12, 13, 14]
         for bad, message in [
-            ((self.X,), r"a pair \(X, y\)\. Got 1"),
-            ((self.X, self.y, self.y), r"a pair \(X, y\)\. Got 3"),
+            ((self.X,), r"a pair \(X, y\), or a splitter.*Got 1"),
+            ((self.X, self.y, self.y), r"a pair \(X, y\), or a splitter.*Got 3"),
             ((self.X, self.y[:3]), r"in y for validation\. Got 12 and 3"),
         ]:
             with pytest.raises(ValueError, match=message):

@@ -305,7 +305,7 @@ def test_bad_input():
         ({"penalty_weights": ()}, r"'auto' or positive numbers\. Got \(\)"),
         ({"penalty_weights": 0.1}, r"'auto' or positive numbers\. Got 0\.1"),
         ({"penalty_weights": (1.0, -1.0)}, "'auto' or positive numbers"),
-        ({"validation": (X,)}, r"a pair \(X, y\)\. Got 1"),
+        ({"validation": (X,)}, r"a pair \(X, y\), or a splitter.*Got 1"),
         ({"validation": (X, Y[:3])}, r"for validation\. Got 200 and 3"),
         ({"validation": 0.9}, "a share of the rows up to 0.5"),
         ({"widths": (0,)}, "Expected"),

@@ -199,8 +199,9 @@ class TrainingStep:
         losses = loss(output, target)
         if weights is None:
             return losses
-        if losses.dim() > weights.dim():  # a row of several places counts with their mean
-            losses = losses.flatten(weights.dim()).mean(dim=-1)
+        rank = 1 if self.members is None else 2
+        if losses.dim() > rank:  # a row of several places counts with their mean
+            losses = losses.flatten(rank).mean(dim=-1)
         return (losses * weights).mean(dim=-1)
 
     def _autocast(self) -> contextlib.AbstractContextManager:

@@ -110,9 +110,6 @@ def train(
     population: Any = module  # where it is one
     whole = Training(module, data, config, validation, weights)
     _check_options(whole)
-    check_data(module, data, config.task)
-    if validation is not None:
-        check_data(module, validation, config.task, name="validation data")
     is_plain = _is_part or (path is None and on_epoch is None and ranks.world == 1)
     is_divisible = is_plain and hasattr(module, "replace_part") and is_pair(data)
     start = {k: v.detach().cpu().clone() for k, v in module.state_dict().items() if is_divisible}
@@ -124,6 +121,9 @@ def train(
         members = todo.pop(0)
         part, file = (whole, path) if members is None else (whole.part(members), None)
         try:
+            check_data(part.module, part.data, config.task)
+            if part.validation is not None:
+                check_data(part.module, part.validation, config.task, name="validation data")
             histories.append(
                 TrainingLoop(*part, checkpoint=file, ranks=ranks, is_part=_is_part).run(
                     resume=is_begun and file is not None, on_epoch=on_epoch, progress=progress
