@@ -201,3 +201,10 @@ def test_pyarrow_is_asked_for_by_name(tmp_path, monkeypatch):
     for read in (read_table, RowStream.of):
         with pytest.raises(ImportError, match=r"pyarrow .* pip install 'torchsparcs\[parquet\]'"):
             read(path)
+
+
+def test_a_header_of_more_than_a_megabyte(tmp_path):
+    names = [f"column{place}" for place in range(120_000)]
+    rows = [",".join(names), ",".join(["1"] * len(names)), ",".join(["2"] * len(names))]
+    (tmp_path / "wide.csv").write_text("\n".join(rows))
+    assert read_table(tmp_path / "wide.csv").shape == (2, 120_000)

@@ -1,5 +1,6 @@
 """Streams: batches in a new order every epoch, parts for processes, and searches."""
 
+import dataclasses
 import os
 import signal
 
@@ -220,3 +221,18 @@ class TestSearch:
         X, y = next(iter(stream))
         assert y.name == "target"
         assert "age" not in X
+
+
+def test_columns_of_lists_matter_only_where_they_are_kept(tmp_path):
+    path = tmp_path / "nested.parquet"
+    pd.DataFrame({"a": range(10), "emb": [[1, 2]] * 10, "y": range(10)}).to_parquet(path)
+    assert RowStream.of(path, "y", drop="emb").rows == 10
+    with pytest.raises(ValueError, match="lists or records in 'emb'"):
+        RowStream.of(path, "y")
+
+
+def test_a_stream_from_a_row_on_has_the_rest_of_them():
+    x = np.arange(20.0).reshape(10, 2)
+    stream = RowStream.of((x, x[:, 0]))
+    later = dataclasses.replace(stream, span=(6, stream.span[1]))
+    assert later.rows == sum(len(y) for _, y in later) == 4

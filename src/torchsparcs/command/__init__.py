@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -23,6 +24,9 @@ def loading() -> Iterator[None]:
     What prints help loads neither torch nor pandas. Each command imports its work in here.
     """
     before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     if before is not signal.default_int_handler:  # in the background of a shell it is ignored
         yield
         return

@@ -149,10 +149,11 @@ def reproduce(
     content, is_finished = _recorded(folder)
     if content is not None and not force:
         names = asked.keys() - ({"hardware"} if device == "auto" and is_finished else set())
-        if different := [name for name in asked if name in names and content[name] != asked[name]]:
+        other = [name for name in asked if name in names and content.get(name) != asked[name]]
+        if other:
             raise ValueError(
                 f"Expected a folder of the same experiment, to go on with. {folder} has "
-                f"{content['experiment']} with another {different[0]}: choose another, or force it."
+                f"{content['experiment']} with another {other[0]}: choose another, or force it."
             )
     if content is None or force or not is_finished:
         with lock_steps(folder / PARTS, workers.ranks) as steps:

@@ -159,6 +159,8 @@ class FileBlocks(Blocks):
         chunk_rows: int | None = None,
     ):
         self.file, self.drop = file, drop
+        if isinstance(file, ParquetFiles):
+            file.check_kept([drop] if isinstance(drop, str) else drop)
         self.chunk_rows = chunk_rows or block_rows(file.width)
         self.target = resolved_target(target, file.columns(self.chunk_rows), drop=drop)
         _, end = file.blocks()[-1]

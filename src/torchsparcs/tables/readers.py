@@ -26,6 +26,7 @@ SEPARATORS = ",;\t|"
 FOREIGN = {b"PAR1": "parquet", b"PK\x03\x04": "a zip archive", b"\x1f\x8b": "gzip"}
 TEXT_COPIES, COPIES = 14, 4  # of what a file claims, in memory on the way to a table
 BEGINNING = 2**20  # bytes of a text file that tell how it is written
+LONGEST = 2**28  # bytes of a header
 PIECE = 2**20  # bytes of a text file that are unpacked at once
 MOST_COLUMNS = 2**20  # of an array, which may be packed into next to nothing
 BATCH = 2**10  # rows of text that are unpacked at once
@@ -55,9 +56,9 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
 def open_table(path: Path) -> "TextFile | ParquetFiles":
     """Open a file that can be read a few rows at a time, or a folder of Parquet files."""
-    _check_filled(path)
     if path.is_dir():
         return ParquetFiles(path)
+    _check_filled(path)
     return FILES[ending_of(path, (*FILES,), ", or a pair of .npy files").lower()](path)
 
 
@@ -86,8 +87,13 @@ class TextFile:
 
     def __init__(self, path: Path):
         self.path, self.skipped = path, 0  # columns that are left out
+        size = BEGINNING
+        start = self._start(size)
+        while len(start) == size < LONGEST and not {*b"\r\n"} & {*start}:  # a very long header
+            size *= 8
+            start = self._start(size)
         try:
-            text = codecs.getincrementaldecoder("utf-8-sig")().decode(self._start(BEGINNING))
+            text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
         except UnicodeDecodeError as error:
             raise self._not_utf8(f"another byte at position {error.start}") from error
         if not text.strip():
@@ -231,6 +237,7 @@ class ParquetFiles:
         self.metadata: dict[Path, Any] = {}
         self.groups: dict[int, tuple[Path, int, int]] = {}  # by first row: file, place, end
         self.names: list[str] = []
+        self.nested: set[str] = set()  # columns of lists or records
         rows, is_nested = 0, _pyarrow().types.is_nested
         for part in paths:
             with _opened_parquet(part) as file:
@@ -238,11 +245,7 @@ class ParquetFiles:
                 names = [str(name) for name in file.schema_arrow.empty_table().to_pandas().columns]
                 counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
                 self.metadata[part] = file.metadata
-            if nested := [field.name for field in fields if is_nested(field.type)]:
-                raise ValueError(
-                    f"Expected columns of numbers or text. {part} has lists or records in "
-                    f"{quoted(nested, 3)}."
-                )
+            self.nested |= {str(field.name) for field in fields if is_nested(field.type)}
             self.names = self.names or names
             if names != self.names:
                 raise ValueError(
@@ -255,8 +258,17 @@ class ParquetFiles:
                     rows += count
         self.width = len(self.names)
 
+    def check_kept(self, dropped: Collection[str] = ()) -> None:
+        """A ValueError for lists or records in a column that is not ``dropped``."""
+        if nested := sorted(self.nested - {*dropped}):
+            raise ValueError(
+                f"Expected columns of numbers or text. {self.path} has lists or records in "
+                f"{quoted(nested, 3)}."
+            )
+
     def whole(self) -> pd.DataFrame:
         """Read all rows at once."""
+        self.check_kept()
         with _opened_parquet(self.path) as file:
             # asked about one column of a group, Arrow ends the process where something does not fit
             columns = [file.schema.column(place) for place in range(len(file.schema))]

@@ -112,7 +112,8 @@ class RowStream:
         """The number of rows, None where that is known only after a pass."""
         start, stop = self.span
         if stop == END:
-            return self.source.rows
+            known = self.source.rows
+            return None if known is None else max(0, known - start)
         return stop - start
 
     def count(self) -> int:
