@@ -4,6 +4,7 @@ import dataclasses
 import os
 import re
 import shutil
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -424,11 +425,14 @@ def test_grow_plays_it_to_the_end(visit):
     page = visit("binary")
     page.click("#play")
     assert page.text_content("#play") == "Pause"
-    sync_api.expect(page.locator("#stop")).to_have_value("2")
+    until = time.monotonic() + 5
+    while int(page.input_value("#stop")) < 2:  # a busy machine may never see it at exactly two
+        assert time.monotonic() < until
+        page.wait_for_timeout(10)
     page.click("#play")
     assert page.text_content("#play") == "Grow"
     stopped = int(page.input_value("#stop"))
-    assert 2 <= stopped < 10
+    assert 2 <= stopped < int(page.get_attribute("#stop", "max"))
     page.click("#play")  # goes on from there
     assert int(page.input_value("#stop")) >= stopped
     page.click("#play")
