@@ -59,19 +59,16 @@ class TestSteps:
         for resume in (True, "auto"):
             with open_steps(tmp_path, {"seed": 0}, resume) as steps:
                 assert steps.recall("a step") == 1
-        with (
-            pytest.raises(ValueError, match="Got other seed"),
-            open_steps(tmp_path, {"seed": 1}, True),
-        ):
-            pass
-        with pytest.raises(ValueError, match="without unfinished"), open_steps(tmp_path, {}, False):
-            pass
+        with pytest.raises(ValueError, match="Got other seed"):
+            open_steps(tmp_path, {"seed": 1}, True).__enter__()
+        with pytest.raises(ValueError, match="without unfinished"):
+            open_steps(tmp_path, {}, False).__enter__()
 
     def test_nothing_to_go_on_with(self, tmp_path):
-        with pytest.raises(ValueError, match="There is none in"), open_steps(tmp_path, {}, True):
-            pass
-        with pytest.raises(ValueError, match="Got none"), open_steps(None, {}, True):
-            pass
+        with pytest.raises(ValueError, match="There is none in"):
+            open_steps(tmp_path, {}, True).__enter__()
+        with pytest.raises(ValueError, match="Got none"):
+            open_steps(None, {}, True).__enter__()
 
     def test_a_second_process_is_refused_and_a_killed_one_leaves_the_place(self, tmp_path):
         fork = multiprocessing.get_context("fork")
