@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from packaging.utils import canonicalize_name
 from pages import FENCE
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +34,20 @@ def test_ci_runs_the_readme_test_command():
     found = subprocess.run(
         ["bash", "-c", finder[1]], cwd=ROOT, capture_output=True, text=True, check=True
     )
+    assert " --require-hashes -r requirements.lock " in found.stdout
     assert found.stdout.strip().endswith("&& pytest -n 2 --dist loadfile")
+
+
+def test_the_lock_holds_what_was_tested_and_all_that_is_brought_along():
+    lock = (ROOT / "requirements.lock").read_text()
+    locked = dict(re.findall(r"^(\S+)==(\S+) \\\n    --hash=sha256:", lock, re.MULTILINE))
+    assert "://" not in lock
+    pins = (line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
+    tested = {canonicalize_name(name): version for name, version in pins if name != "torch"}
+    assert tested.items() <= locked.items()
+    page = (ROOT / "docs" / "licences.md").read_text()
+    brought = dict(re.findall(r"^\| (\S+) \| (\d\S*) \|", page, re.MULTILINE))
+    assert locked == {name: version for name, version in brought.items() if name != "torch"}
 
 
 def test_the_reproduction_page_is_that_of_the_recorded_results(monkeypatch):
@@ -54,11 +68,9 @@ BENCHMARKS: dict[str, list[str]] = {
         *("--smallest", "100000"),
     ],
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
-    "fronts.py": ["--quick", "--tasks", "iris"],
     "house.py": ["--runs", "1"],
     "latency.py": ["--seconds", "0.01", "--cases", "digits"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
-    "plain_mlps.py": ["--quick", "--tasks", "iris"],
     "text_front.py": [
         *("--rows", "20", "--seeds", "1", "--epochs", "2", "--choices", "1", "--widths", "6", "4"),
     ],
