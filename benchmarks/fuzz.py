@@ -1,11 +1,14 @@
 """Does anything but an error of ours come of a damaged file, and does memory stay bounded?
 
-Valid files of every kind that torchsparcs reads, networks, folders of searches, tables, images, are
-damaged as ``tests/mutations.py`` does it, and read in a process that may take so many megabytes
-more, and ten seconds for a file. It loads, or a ValueError or FileNotFoundError says what was
+Valid files of every kind that torchsparcs reads, and whole folders of searches, of tables and of
+networks, finished or not, are damaged as ``tests/mutations.py`` does it. They are read in a process
+that may take so many megabytes more: folders by everything that reads one, ``load_result``, show,
+report, export, predict and resume. They load, or a ValueError or FileNotFoundError says what was
 expected; all else (other errors, warnings, a dead process, a late answer) is counted and named.
+Time is that of the processor, and memory what is taken beyond that for an intact one.
 
     python benchmarks/fuzz.py
+    python benchmarks/fuzz.py --quick
     python benchmarks/fuzz.py --kinds csv --first 4711 --files 1     # one of those named again
 """
 
@@ -21,21 +24,24 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from recording import RESULTS, record
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from specimens import kinds, outcome
+from specimens import Kind, folders, kinds, outcome, write_files
 
-SECONDS = 10  # for one file
+SECONDS = 60  # until an answer is late; cores may be shared
 STARTING = 300  # seconds until a process answers for the first time
+KNOWN = ("loaded", "ValueError", "FileNotFoundError")
+# A folder that goes on with a search takes longest: it is one of five.
+FOLDERS = (*["folder of a table", "folder of a network"] * 2, "unfinished folder")
 
 
 class Reading(NamedTuple):
-    """What came of one file; ``kilobytes`` is the most the process has had until then."""
+    """What came of one file or folder; ``kilobytes`` is what it took beyond an intact one."""
 
     place: int
     kind: str
@@ -48,7 +54,8 @@ class Reading(NamedTuple):
 def read_in_turn(names: list[str], first: int, stop: int, room: int, answers: Connection) -> None:
     """Sends a number before each file and a :class:`Reading` after it."""
     torch.set_num_threads(1)
-    known = kinds()
+    known = {name: kind for some in _sources(names) for name, kind in some.items()}
+    intact = {name: _intact(known[name]) for name in dict.fromkeys(names)}
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + room * 2**20,) * 2)
     for place in range(first, stop):
@@ -56,19 +63,48 @@ def read_in_turn(names: list[str], first: int, stop: int, room: int, answers: Co
         with tempfile.TemporaryDirectory() as folder:
             known[name].write(Path(folder), Random(f"{name} {place}"))
             answers.send(place)
-            start, words = time.perf_counter(), ""
+            start, before, words = time.process_time(), _kilobytes_now(), ""
             try:
                 result = outcome(known[name], Path(folder))
             except Exception as error:
                 cause = error.__cause__ if isinstance(error, AssertionError) else None
                 result = f"unexpected {type(cause or error).__name__}"
                 words = traceback.format_exc(limit=-2)
-            seconds = time.perf_counter() - start
-        answers.send(Reading(place, name, result, seconds, _most_kilobytes(), words))
+            seconds, more = time.process_time() - start, _most_kilobytes() - before - intact[name]
+        answers.send(Reading(place, name, result, seconds, max(0, more), words))
+
+
+def _sources(names: list[str]) -> list[dict[str, Kind]]:
+    """Only what is asked for is made: folders take seconds."""
+    is_folder = [name in FOLDERS for name in names]
+    return [folders()] * any(is_folder) + [kinds()] * (not all(is_folder))
+
+
+def _intact(kind: Kind) -> int:
+    """Kilobytes that an intact one takes once all modules are loaded, the largest of them."""
+    most = 0
+    for base in [*kind.bases, *kind.bases]:
+        with tempfile.TemporaryDirectory() as folder:
+            write_files(Path(folder), base)
+            before = _kilobytes_now()
+            assert outcome(kind, Path(folder)) == "loaded"
+            most = max(most, _most_kilobytes() - before)
+    return most
+
+
+def _kilobytes_now() -> int:
+    """What the process has; the most that it had is forgotten."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
 
 
 def _most_kilobytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return _status("VmHWM")
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def readings(names: list[str], first: int, stop: int, room: int) -> Iterator[Reading]:
@@ -98,55 +134,76 @@ def readings(names: list[str], first: int, stop: int, room: int) -> Iterator[Rea
                 raise RuntimeError("Expected a process that reads files. It ended.") from None
             name = names[first % len(names)]
             yield Reading(first, name, f"process ended with {process.exitcode}", 0, 0)
+        finally:  # nobody may want more of them
+            process.kill()
+            process.join()
         first = max(first, (tried if tried is not None else first) + 1)
-        process.kill()
-        process.join()
+
+
+def tried(names: list[str], first: int, count: int, room: int, minutes: float) -> dict[str, Any]:
+    """What came of so many, or of as many as the minutes are enough for."""
+    counts: dict[str, Counter] = defaultdict(Counter)
+    slowest: dict[str, float] = defaultdict(float)
+    most: dict[str, int] = defaultdict(int)
+    started = time.perf_counter()
+    for reading in readings(names, first, first + count, room):
+        counts[reading.kind][reading.outcome] += 1
+        slowest[reading.kind] = max(slowest[reading.kind], reading.seconds)
+        most[reading.kind] = max(most[reading.kind], reading.kilobytes // 1024)
+        if reading.outcome not in KNOWN:
+            print(f"{reading.kind} {reading.place}: {reading.outcome}\n{reading.words}", flush=True)
+        if (reading.place + 1) % 1000 == 0:
+            print(f"{reading.place + 1:,} of {first + count:,}", flush=True)
+        if time.perf_counter() - started > 60 * minutes:
+            break
+    total = sum(counts.values(), Counter())
+    return {
+        "first": first,
+        "tried": total.total(),
+        "loaded": total["loaded"],
+        "refused": total["ValueError"] + total["FileNotFoundError"],
+        "anything_else": sum(number for name, number in total.items() if name not in KNOWN),
+        "minutes": round((time.perf_counter() - started) / 60, 1),
+        "megabytes_more_at_most": max(most.values(), default=0),
+        "slowest_seconds": round(max(slowest.values(), default=0), 3),
+        "kinds": {
+            name: {
+                "tried": counts[name].total(),
+                **dict(sorted(counts[name].items())),
+                "megabytes_more_at_most": most[name],
+                "slowest_seconds": round(slowest[name], 3),
+            }
+            for name in dict.fromkeys(names)
+        },
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--folders", type=int, default=20_000)
+    parser.add_argument("--quick", action="store_true", help="a hundredth of both")
     parser.add_argument("--first", type=int, default=0, help="the number of the first one")
     parser.add_argument("--kinds", nargs="+", default=[], help="all by default")
     parser.add_argument("--megabytes", type=int, default=2048, help="that a process may take more")
+    parser.add_argument("--minutes", type=float, default=1e6, help="at most, for either")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    names = arguments.kinds or [*kinds()]
-    counts: dict[str, Counter] = defaultdict(Counter)
-    slowest: dict[str, float] = defaultdict(float)
-    started, before, most = time.perf_counter(), 0, 0
-    stop = arguments.first + arguments.files
-    for reading in readings(names, arguments.first, stop, arguments.megabytes):
-        counts[reading.kind][reading.outcome] += 1
-        slowest[reading.kind] = max(slowest[reading.kind], reading.seconds)
-        before, most = before or reading.kilobytes, max(most, reading.kilobytes)
-        if reading.outcome not in ("loaded", "ValueError", "FileNotFoundError"):
-            print(f"{reading.kind} {reading.place}: {reading.outcome}\n{reading.words}", flush=True)
-        if (reading.place + 1) % 5000 == 0:
-            print(f"{reading.place + 1:,} of {stop:,}", flush=True)
-    known = ("loaded", "ValueError", "FileNotFoundError")
-    total = sum(counts.values(), Counter())
-    results = {
-        "files": total.total(),
-        "loaded": total["loaded"],
-        "refused": total["ValueError"] + total["FileNotFoundError"],
-        "anything_else": sum(count for name, count in total.items() if name not in known),
-        "minutes": round((time.perf_counter() - started) / 60, 1),
-        "megabytes_before": before // 1024,
-        "megabytes_at_most": most // 1024,
-        "slowest_seconds": round(max(slowest.values()), 3),
-        "kinds": {
-            name: {
-                "files": counts[name].total(),
-                **dict(sorted(counts[name].items())),
-                "slowest_seconds": round(slowest[name], 3),
-            }
-            for name in names
-        },
+    share = 100 if arguments.quick else 1
+    asked = arguments.kinds or [*FOLDERS, *kinds()]
+    groups = {
+        "folders": ([name for name in asked if name in FOLDERS], arguments.folders // share),
+        "files": ([name for name in asked if name not in FOLDERS], arguments.files // share),
     }
-    print({name: value for name, value in results.items() if name != "kinds"})
+    results = {
+        group: tried(names, arguments.first, count, arguments.megabytes, arguments.minutes)
+        for group, (names, count) in groups.items()
+        if names and count
+    }
+    for group, result in results.items():
+        print(group, {name: value for name, value in result.items() if name != "kinds"})
     print(record("fuzz", "cpu", results, arguments.out))
-    sys.exit(int(results["anything_else"] > 0))
+    sys.exit(int(any(result["anything_else"] for result in results.values())))
 
 
 if __name__ == "__main__":

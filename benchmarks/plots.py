@@ -77,43 +77,6 @@ def mnist_front() -> None:
     save(figure, "mnist_front")
 
 
-def fronts() -> None:
-    """Test score against parameters on ten tables, ours and the tuned MLPs'."""
-    content = json.loads((RESULTS / "fronts.json").read_text())
-    tasks = next(iter(content.values()))["tasks"]
-    figure, axes = plt.subplots(2, 5, figsize=(14, 5.6))
-    for axis, (task, found) in zip(axes.flat, sorted(tasks.items()), strict=False):
-        curve = found["sparcs"]["curve"]
-        sizes = [row["parameters"] for row in curve]
-        axis.plot(sizes, [row["mean"] for row in curve], "-", color=COLOURS["spectral"])
-        for skip, marker in ((False, "o"), (True, "s")):
-            rows = [row for row in found["mlps"]["mlps"] if row["skip"] == skip]
-            axis.plot(
-                [row["parameters"] for row in rows],
-                [row["mean"] for row in rows],
-                marker,
-                color=COLOURS["skips" if skip else "mlp"],
-                markersize=3,
-                alpha=0.6,
-            )
-        linear = found["mlps"]["linear"]
-        axis.plot(linear["parameters"], linear["mean"], "*", color=COLOURS["blocks"], markersize=10)
-        # what is far below a linear model is left out
-        scores = [row["mean"] for row in (*curve, *found["mlps"]["mlps"])]
-        high = max(scores)
-        low = linear["mean"] - 0.5 * max(high - linear["mean"], 0.02)
-        axis.set(xscale="log", ylim=(low, high + 0.05 * (high - low)))
-        axis.set_title(task, fontsize=10)
-        axis.grid(alpha=0.3)
-    names = ("SPARCS, one search", "plain MLPs", "MLPs with a skip", "linear model")
-    figure.legend(
-        [axes[0][0].lines[index] for index in range(4)], names, ncols=4, loc="upper center"
-    )
-    figure.supxlabel("parameters", fontsize=10)
-    figure.supylabel("test accuracy or R²", fontsize=10)
-    save(figure, "fronts", top=0.93)
-
-
 def cnn_front() -> None:
     """Test accuracy against parameters and multiply-adds, each seed of the search a line."""
     result = recorded("cnn_front")
@@ -237,7 +200,6 @@ def save(figure: plt.Figure, name: str, top: float = 1.0) -> None:
 if __name__ == "__main__":
     forward_cost()
     mnist_front()
-    fronts()
     cnn_front()
     text_front()
     growing()

@@ -1,140 +1,99 @@
-"""Ten public tables and image sets, drawn by seed: raw arrays, and how they are made ready."""
+"""Score against size on real tables: our search beside linear models, plain MLPs and boosting.
 
-from collections.abc import Callable
+For each table of a folder and five outer splits every method is tuned on the training rows alone,
+and each of its predictors meets the test rows once. What was done is recorded table by table;
+`--resume` goes on, and without it the units that are asked for are done anew while those of other
+methods stay. `--quick` does ours anew on five tables and two splits, the others where they are not
+recorded. With `--summary` nothing is run: what is recorded is measured and printed; `--page` writes
+docs/tables.md from it as well.
+
+    python benchmarks/tables.py --tables FOLDER --workers 15 --resume
+    python benchmarks/tables.py --tables FOLDER --workers 2 --quick
+    python benchmarks/tables.py --tables FOLDER --workers 15 --methods ours
+    python benchmarks/tables.py --tables FOLDER --workers 2 --quick --doubled
+    python benchmarks/tables.py --summary
+    python benchmarks/tables.py --page
+"""
+
+import argparse
+import sys
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from sklearn import datasets
-from sklearn.model_selection import train_test_split
-from torch import Tensor
-from torch.nn import functional as F
+from by_size import page, records
+from by_size.measures import measured
+from by_size.methods import DOUBLED, METHODS
+from by_size.preparing import SPLITS, listed
+from by_size.records import Unit
+from by_size.running import Place, run
+from recording import RESULTS, _without_out
 
-Array = NDArray[np.generic]
+from torchsparcs.files.provenance import provenance
 
-
-class Split(NamedTuple):
-    """Raw rows of one task under one seed; classes are 0, 1, ... and binary targets 0 and 1."""
-
-    x_train: Array  # (rows, columns)
-    y_train: Array  # (rows,)
-    x_test: Array
-    y_test: Array
-    kind: str  # "regression", "binary" or "multiclass"
-    one_scale: bool = False  # the columns are pixels: one mean and one deviation for all of them
+QUICK = ("vowel", "phoneme", "german", "insurance", "car_prices")
+QUICK_SPLITS = 2
+MOST_ROWS = 10_000
 
 
-def loaded(load: Callable, kind: str) -> Callable[[int], Split]:
-    """A table of scikit-learn's; the seed sets a quarter of the rows aside, class by class."""
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", type=Path, help="folder of tables, to run")
+    parser.add_argument("--workers", type=int, default=1, help="processes of one thread each")
+    parser.add_argument("--resume", action="store_true", help="do only what is not recorded")
+    parser.add_argument("--quick", action="store_true", help="five tables, two splits")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these tables")
+    parser.add_argument("--methods", nargs="+", choices=[*METHODS, *DOUBLED], metavar="METHOD")
+    parser.add_argument("--doubled", action="store_true", help="MLPs with twice the effort")
+    parser.add_argument("--splits", type=int, choices=range(1, SPLITS + 1), help="of five")
+    parser.add_argument("--rows", type=int, default=MOST_ROWS, help="to train on, at most")
+    parser.add_argument("--device", default="cpu", help="of the MLPs by AdamW")
+    parser.add_argument("--summary", action="store_true", help="run nothing, print what is known")
+    parser.add_argument("--page", action="store_true", help="run nothing, write docs/tables.md")
+    parser.add_argument("--docs", type=Path, default=RESULTS.parent, help="folder of the page")
+    parser.add_argument("--out", type=Path, default=records.RECORDS)
+    arguments = parser.parse_args()
+    if arguments.tables is None and not (arguments.summary or arguments.page):
+        parser.error("expected --tables FOLDER, or --summary or --page of what is recorded")
+    if arguments.tables is not None:
+        names = listed(arguments.tables)
+        unknown = [name for name in arguments.only or () if name not in names]
+        if unknown:
+            parser.error(f"expected tables of {', '.join(names)}. Got {', '.join(unknown)}")
+    return arguments
 
-    def draw(seed: int) -> Split:
-        x, y = load(return_X_y=True)
-        classes = None if kind == "regression" else y
-        x_train, x_test, y_train, y_test = train_test_split(
-            x, y, test_size=0.25, random_state=seed, stratify=classes
+
+def wanted(arguments: argparse.Namespace, known: dict[str, dict]) -> list[Unit]:
+    """The units that are asked for, less those that are recorded and may stay."""
+    names = arguments.only or (QUICK if arguments.quick else listed(arguments.tables))
+    methods = arguments.methods or (DOUBLED if arguments.doubled else METHODS)
+    if absent := [name for name in names if not any(arguments.tables.glob(f"{name}.*"))]:
+        raise SystemExit(
+            f"{arguments.tables} has no file of {', '.join(absent)}: name others by --only"
         )
-        return Split(x_train, y_train, x_test, y_test, kind)
+    splits = arguments.splits or (QUICK_SPLITS if arguments.quick else SPLITS)
+    units = [Unit(n, method, split) for n in names for method in methods for split in range(splits)]
 
-    return draw
+    def stays(unit: Unit) -> bool:
+        is_kept = arguments.resume or (arguments.quick and unit.method != "ours")
+        return is_kept and records.has(known.get(unit.table), unit)
 
-
-def made(make: Callable, rows: int, kind: str, **options: float) -> Callable[[int], Split]:
-    """A table that scikit-learn makes: fresh from the seed, with 10,000 further rows as test."""
-
-    def draw(seed: int) -> Split:
-        x, y = make(n_samples=rows + 10_000, random_state=seed, **options)
-        y = (y > 0).astype(int) if kind == "binary" else y
-        return Split(x[:rows], y[:rows], x[rows:], y[rows:], kind)
-
-    return draw
+    return [unit for unit in units if not stays(unit)]
 
 
-def mnist(seed: int, data: Path) -> Split:
-    """60,000 and 10,000 images from an NPZ file, the same for every seed."""
-    arrays = np.load(data)
-    x_train, x_test = (arrays[f"{part}_x"].reshape(-1, 784) for part in ("train", "test"))
-    y_train, y_test = (arrays[f"{part}_y"].astype(int) for part in ("train", "test"))
-    return Split(x_train, y_train, x_test, y_test, "multiclass", one_scale=True)
+def main() -> None:
+    arguments = parsed()
+    if not (arguments.summary or arguments.page):
+        known = records.read(arguments.out)
+        made = provenance(" ".join(["python", *_without_out(sys.argv)]), "cpu") | {"threads": 1}
+        place = Place(arguments.tables, arguments.rows, arguments.device)
+        units = wanted(arguments, known)
+        run(place, units, known, arguments.out, made, arguments.workers)
+    names = arguments.only or (QUICK if arguments.quick else None)
+    known = records.read(arguments.out, names)
+    found = measured(known)
+    print(page.summary(found))
+    if arguments.page:
+        page.write(found, known, arguments.docs)
 
 
-TASKS: dict[str, Callable[..., Split]] = {
-    "digits": loaded(datasets.load_digits, "multiclass"),
-    "breast_cancer": loaded(datasets.load_breast_cancer, "binary"),
-    "wine": loaded(datasets.load_wine, "multiclass"),
-    "iris": loaded(datasets.load_iris, "multiclass"),
-    "diabetes": loaded(datasets.load_diabetes, "regression"),
-    "friedman1": made(datasets.make_friedman1, 2_000, "regression", noise=1.0),
-    "friedman2": made(datasets.make_friedman2, 2_000, "regression", noise=125.0),
-    "friedman3": made(datasets.make_friedman3, 2_000, "regression", noise=0.1),
-    "hastie_10_2": made(datasets.make_hastie_10_2, 4_000, "binary"),
-    "mnist": mnist,
-}
-
-
-def draw(task: str, seed: int, data: Path | None = None) -> Split:
-    """The split of a task under a seed; MNIST is read from ``data``."""
-    if task not in TASKS:
-        raise ValueError(f"Expected a task of {', '.join(TASKS)}. Got {task!r}")
-    if task != "mnist":
-        return TASKS[task](seed)
-    if data is None:
-        raise ValueError("Expected an NPZ file with train_x, train_y, test_x, test_y. Got none")
-    return TASKS[task](seed, data)
-
-
-def hold_out(split: Split, seed: int, share: float = 0.2) -> Split:
-    """The training rows alone, a share of them as the new test rows: fit here, choose there."""
-    classes = None if split.kind == "regression" else split.y_train
-    x_fit, x_held, y_fit, y_held = train_test_split(
-        split.x_train, split.y_train, test_size=share, random_state=seed, stratify=classes
-    )
-    return Split(x_fit, y_fit, x_held, y_held, split.kind, split.one_scale)
-
-
-def standardise(split: Split) -> Split:
-    """Zero mean and unit deviation on the training rows; columns constant there are dropped.
-
-    The targets of a regression are standardised too, which leaves R² as it is.
-    """
-    varies = (split.x_train != split.x_train[:1]).any(0)
-    x_train, x_test = (x[:, varies].astype(np.float32) for x in (split.x_train, split.x_test))
-    axis = None if split.one_scale else 0
-    centre, scale = x_train.mean(axis, dtype=float), x_train.std(axis, dtype=float)
-    x_train, x_test = (((x - centre) / scale).astype(np.float32) for x in (x_train, x_test))
-    y_train, y_test = split.y_train, split.y_test
-    if split.kind == "regression":
-        centre, scale = y_train.mean(), y_train.std()
-        y_train, y_test = (((y - centre) / scale).astype(np.float32) for y in (y_train, y_test))
-    return Split(x_train, y_train, x_test, y_test, split.kind, split.one_scale)
-
-
-class Data(NamedTuple):
-    """The splits of all seeds in one; seeds with fewer varying columns are filled with zeros."""
-
-    x_train: Tensor  # (seeds, rows, columns)
-    y_train: Tensor  # (seeds, rows)
-    x_test: Tensor
-    y_test: Tensor
-    features: list[int]  # columns that vary, seed by seed
-    outputs: int
-    kind: str
-
-
-def stack(splits: list[Split], device: str) -> Data:
-    """Standardise each split and put them side by side on a device."""
-    splits = [standardise(split) for split in splits]
-    features = [split.x_train.shape[1] for split in splits]
-
-    def inputs(name: str) -> Tensor:
-        arrays = [torch.from_numpy(getattr(split, name)).to(device) for split in splits]
-        return torch.stack([F.pad(x, (0, max(features) - x.shape[1])) for x in arrays])
-
-    def targets(name: str) -> Tensor:
-        return torch.stack([torch.from_numpy(getattr(split, name)) for split in splits]).to(device)
-
-    kind = splits[0].kind
-    outputs = int(splits[0].y_train.max()) + 1 if kind == "multiclass" else 1
-    parts = (inputs("x_train"), targets("y_train"), inputs("x_test"), targets("y_test"))
-    return Data(*parts, features, outputs, kind)
+if __name__ == "__main__":
+    main()

@@ -31,8 +31,8 @@ from sklearn.model_selection import train_test_split
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tables import TASKS as TABLES
-from tables import Split, draw, standardise
+from tasks import TASKS as TABLES
+from tasks import Split, draw, standardise
 
 Array = NDArray[np.generic]
 LIMIT = 900  # seconds for one run

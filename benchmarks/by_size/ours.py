@@ -1,0 +1,27 @@
+"""One `torchsparcs.search` with its defaults: its whole front, and what it picks."""
+
+import numpy as np
+
+from by_size.preparing import Split, judged, point
+from torchsparcs import search
+
+
+def ours(split: Split) -> dict:
+    """Every network of the front; ``pick`` is the place of the default one."""
+    result = search(
+        split.x.astype(np.float32),
+        split.y,
+        task="classification" if split.classes else "regression",
+        seed=split.seed,
+        device="cpu",
+        progress=False,
+    )
+    points = []
+    for candidate in result.front:
+        answer = result.outputs if split.classes else result.predict
+        outputs = np.asarray(answer(split.x_test.astype(np.float32), candidate))
+        size = sum(int(p.count_nonzero()) for p in candidate.network.parameters())
+        test = judged(outputs, split.y_test, split.classes)
+        points.append(point(size, candidate.architecture, candidate.score, test))
+    pick = result.front.index(result.smallest())
+    return {"points": points, "pick": pick, "way": result.settings["way"]}

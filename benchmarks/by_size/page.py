@@ -1,0 +1,182 @@
+"""The measures in words: a summary for the terminal, and docs/tables.md."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+from by_size import linear, measures, mlps
+
+HEAD = {
+    "table": lambda name, table: name,
+    "ratio": lambda name, table: factor(table["ratio"], table["log_ratio_error"]),
+    "never": lambda name, table: str(sum(level["ours"] is None for level in table["levels"])),
+    "best": lambda name, table: number(table["best"]),
+    "best − MLP": lambda name, table: number(table["against_mlp"], sign="+"),
+    "best − boosting": lambda name, table: number(table["against_boosting"], sign="+"),
+    "pick": lambda name, table: number(table["pick"]["score"]),
+    "its size": lambda name, table: number(table["pick"]["parameters"], 0),
+    "claimed − test": lambda name, table: number(table["pick"]["claimed_less_test"], sign="+"),
+    "pick − others": lambda name, table: number(table["pick"]["against_others"], sign="+"),
+    "s": lambda name, table: number(table["seconds"]["ours"], 0),
+}
+LOSSES = {  # where more, or less, is worse
+    "best network below the best MLP": lambda table: table["against_mlp"],
+    "best network below the linear model": lambda table: table["against_linear"],
+    "best network below boosting of any size": lambda table: table["against_boosting"],
+    "default pick below the best MLP or linear model of its size": lambda table: table["pick"][
+        "against_others"
+    ],
+}
+
+
+def number(pair: list, digits: int = 4, sign: str = "") -> str:
+    """Mean ± standard error."""
+    mean, error = pair
+    if mean is None:
+        return "–"
+    return f"{mean:{sign},.{digits}f}" + ("" if error is None else f" ± {error:,.{digits}f}")
+
+
+def factor(ratio: float | None, log_error: float | None) -> str:
+    """A ratio with its error as a factor."""
+    if ratio is None:
+        return "–"
+    return f"{ratio:.2f}" + ("" if log_error is None else f" ×/÷ {math.exp(log_error):.2f}")
+
+
+def table_rows(found: dict) -> list[list[str]]:
+    rows = [[cell(n, table) for cell in HEAD.values()] for n, table in found["tables"].items()]
+    return [list(HEAD), *rows]
+
+
+def rank_rows(found: dict, size: str) -> list[list[str]]:
+    """A row for each method: its average rank, budget by budget."""
+    by_budget = found["ranks"].get(size, {})
+    methods = list(next(iter(by_budget.values()))["ranks"]) if by_budget else []
+    head = [f"rank at {size}", *(f"{int(b):,}" for b in by_budget)]
+    rows = [[m, *(f"{row['ranks'][m]:.2f}" for row in by_budget.values())] for m in methods]
+    critical = [f"{row['critical_difference']:.2f}" for row in by_budget.values()]
+    return [head, *rows, ["critical difference", *critical]] if methods else []
+
+
+def needed_rows(found: dict) -> list[list[str]]:
+    """Parameters for the best MLP's score less its error, and seconds, method by method."""
+    tables = found["tables"]
+    who = [
+        m
+        for m in ("ours", *measures.MLPS, "linear")
+        if all(m in t["needed"] for t in tables.values())
+    ]
+    timed = list(next(iter(tables.values()))["seconds"]) if tables else []
+    head = ["table", *who, *(f"s, {method}" for method in timed)]
+    rows = [
+        [
+            name,
+            *(number(table["needed"][method], 0) for method in who),
+            *(number(table["seconds"].get(method, [None, None]), 0) for method in timed),
+        ]
+        for name, table in tables.items()
+    ]
+    return [head, *rows]
+
+
+def columns(rows: list[list[str]]) -> str:
+    """Rows of cells, aligned for the terminal."""
+    if not rows:
+        return ""
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(row, wide, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def markdown(rows: list[list[str]]) -> str:
+    lines = [*rows[:1], ["---"] * len(rows[0]), *rows[1:]] if rows else []
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def doubled(found: dict) -> list[str]:
+    return [
+        f"twice the effort, {method}: {number(twice['change'], 5, '+')} in the mean score at equal "
+        f"size ({twice['units']} splits of tables)"
+        for method, twice in found["doubling"].items()
+    ]
+
+
+def summary(found: dict) -> str:
+    """For the terminal."""
+    parts = [columns(table_rows(found)) if found["tables"] else "nothing is recorded"]
+    parts += [columns(rank_rows(found, size)) for size in ("parameters", "bytes")]
+    ratio = factor(found["ratio"], found["log_ratio_error"])
+    parts.append(f"parameters at equal score, {found['ratio_tables']} tables: {ratio}")
+    return "\n\n".join([part for part in parts if part] + doubled(found))
+
+
+def losses(found: dict) -> str:
+    """Tables on which we are worse by more than a standard error, kind by kind."""
+    tables, lines = found["tables"], []
+    larger = [
+        f"{name} {table['ratio']:.1f}"
+        for name, table in tables.items()
+        if table["ratio"] and math.log(table["ratio"]) > (table["log_ratio_error"] or 0)
+    ]
+    lines.append(
+        f"- larger than MLPs at equal score, by the factor ({len(larger)}): {', '.join(larger)}"
+    )
+    for words, pair_of in LOSSES.items():
+        pairs = {name: pair_of(table) for name, table in tables.items()}
+        lost = [
+            f"{name} {mean:.3f}"
+            for name, (mean, error) in pairs.items()
+            if mean is not None and mean < -(error or 0)
+        ]
+        lines.append(f"- {words} ({len(lost)}): {', '.join(lost)}")
+    return "\n".join(line.removesuffix(": ") for line in lines)
+
+
+def commands(known: dict[str, dict]) -> str:
+    runs = [run for record in known.values() for run in record["runs"]]
+    lines = {
+        f"- `{run['command']}` on {run['hardware']}, "
+        + ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+        + f", {run['date']}"
+        for run in runs
+    }
+    return "\n".join(sorted(lines))
+
+
+def page(found: dict, known: dict[str, dict]) -> str:
+    template = (Path(__file__).parent / "page.md").read_text()
+    twice = doubled(found)
+    parts = {
+        "count": str(len(found["tables"])),
+        "splits": "–".join(map(str, sorted({t["splits"] for t in found["tables"].values()}))),
+        "ratio": factor(found["ratio"], found["log_ratio_error"]),
+        "ratio_tables": str(found["ratio_tables"]),
+        "losses": losses(found),
+        "tables": markdown(table_rows(found)),
+        "needed": markdown(needed_rows(found)),
+        "ranks": markdown(rank_rows(found, "parameters")),
+        "bytes": markdown(rank_rows(found, "bytes")),
+        "most_rows": ", ".join(f"{n:,}" for n in sorted({r["most_rows"] for r in known.values()})),
+        "penalties": str(linear.PENALTIES),
+        "architectures": str(sum(map(len, mlps.WIDTHS.values()))),
+        "definition": " ".join(measures.__doc__.split("\n\n")[2].split()),
+        "doubling": "Is the effort spent on the MLPs enough? " + "; ".join(twice).capitalize() + "."
+        if twice
+        else "",
+        "commands": commands(known),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+def write(found: dict, known: dict[str, dict], docs: Path) -> None:
+    """The page, its pictures and the measures."""
+    from by_size import figures  # matplotlib is for those who draw
+
+    figures.dots(found, docs / "figures" / "tables.svg")
+    figures.curves(found, docs / "figures" / "tables_curves.svg")
+    figures.critical_differences(found, docs / "figures" / "tables_ranks.svg")
+    (docs / "results").mkdir(exist_ok=True)
+    (docs / "results" / "tables.json").write_text(json.dumps(found, indent=1) + "\n")
+    (docs / "tables.md").write_text(page(found, known))

@@ -1,0 +1,278 @@
+"""The benchmark of tables by size: what it prepares, runs, measures and writes."""
+
+import json
+import math
+import sys
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import approx_fprime
+from sklearn.neural_network import MLPRegressor
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import tables
+from by_size import adamw, boosting, linear, measures, methods, mlps, ours, preparing, records
+
+ROWS = 150
+
+
+def made(name):
+    """A table of numbers, text, order and missing values; or one in time."""
+    draw = np.random.default_rng(0)
+    x = pd.DataFrame(draw.normal(size=(ROWS, 2)), columns=["a", "b"])
+    x["text"] = draw.choice(["red", "green", "blue"], ROWS)
+    x["order"] = pd.Categorical(
+        draw.choice(["low", "mid", "high"], ROWS), ["low", "mid", "high"], ordered=True
+    )
+    target = np.abs(x["a"]) + (x["text"] == "red") + 0.1 * draw.normal(size=ROWS)
+    x.loc[::7, "b"] = np.nan
+    if name == "kinds":
+        return x.assign(target=np.where(target > 1.5, "much", np.where(target > 0.7, "some", "no")))
+    days = pd.date_range("2020-01-01", periods=ROWS).astype(str).to_numpy()
+    return x.assign(day=days, target=target).sample(frac=1, random_state=0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tasks = {"kinds": "classification", "values": "regression"}
+    (tmp_path / "tables.json").write_text(json.dumps({n: {"task": t} for n, t in tasks.items()}))
+    for name in tasks:
+        made(name).to_parquet(tmp_path / f"{name}.parquet")
+    return tmp_path
+
+
+@pytest.fixture
+def split(folder):
+    return partial(_split, folder)
+
+
+def _split(folder, name):
+    return preparing.prepared(preparing.load(folder, name), 0, 10_000)
+
+
+class TestPreparing:
+    def test_columns_are_numbers_of_the_training_rows(self, split):
+        found = split("kinds")
+        # a, b and its indicator, three colours, one order
+        assert found.x.shape == (120, 7)
+        assert found.x_test.shape == (30, 7)
+        assert found.classes == found.outputs == 3
+        assert np.allclose(found.x.mean(0), 0)
+        assert np.allclose(found.x.std(0), 1)
+        assert len(np.unique(found.x[:, 3])) == 3  # the order, in one column
+
+    def test_later_rows_judge_where_there_is_time(self, folder):
+        table = preparing.load(folder, "values")
+        assert table.time == "day"
+        for number in range(preparing.SPLITS):
+            train, test = preparing.parts(table, number, 10_000)
+            assert table.x["day"][train].max() < table.x["day"][test].min()
+        assert test[-1] == ROWS - 1
+        train, _ = preparing.parts(table, 4, 20)
+        assert len(train) == 20
+
+    def test_values_never_seen_count_as_rare(self, folder):
+        table = preparing.load(folder, "kinds")
+        _, test = preparing.parts(table, 0, 10_000)
+        table.x.loc[test, "text"] = "violet"
+        found = preparing.prepared(table, 0, 10_000)
+        assert np.isfinite(found.x_test).all()
+
+    def test_scores_by_hand(self):
+        score, loss = preparing.judged(np.array([[2.0], [0.0]]), np.array([1, 1]), 2)
+        assert score == 0.5  # level is class 0
+        assert loss == pytest.approx((math.log1p(math.exp(-2)) + math.log(2)) / 2)
+        assert preparing.judged(np.array([1.0, 3.0]), np.array([1.0, 2.0]), 0)[0] == -1.0
+        assert preparing.judged(np.array([np.nan]), np.array([1.0]), 0)[0] == -1e6
+
+
+class TestMethods:
+    @pytest.mark.parametrize("name", ["kinds", "values"])
+    @pytest.mark.parametrize(("hidden", "skip"), [((), False), ((3,), True), ((3, 2), False)])
+    def test_gradients_of_the_objective(self, split, name, hidden, skip):
+        data = split(name)
+        fitting = mlps.Fitting(mlps.Architecture(hidden, skip), data)
+        start = fitting.start(0)
+        value = partial(fitting.objective, x=data.x, y=data.y, decay=2.0)
+        measured = approx_fprime(start, lambda flat: value(flat)[0], 1e-6)
+        assert np.allclose(value(start)[1], measured, atol=1e-5)
+        size = mlps.Architecture(hidden, skip).parameters(data.x.shape[1], data.outputs)
+        assert size == len(start)
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_no_weaker_than_scikit_learn(self, split):
+        data = split("values")
+        fitting = mlps.Fitting(mlps.Architecture((8,), False), data)
+        flat = fitting.fit(data.x, data.y, 1.0, 200, range(2))
+        theirs = [
+            MLPRegressor(hidden_layer_sizes=(8,), solver="lbfgs", alpha=1.0, random_state=seed).fit(
+                data.x, data.y
+            )
+            for seed in range(2)
+        ]
+        lowest = min(one.loss_ for one in theirs)
+        assert fitting.objective(flat, data.x, data.y, 1.0)[0] < 1.05 * lowest
+
+    @pytest.mark.parametrize(("start", "found"), [(0, 3), (3, 3), (5, 3), (6, 6)])
+    def test_climbing(self, start, found):
+        heights = [0, 1, 2, 5, 4, 3, 3]
+        assert mlps.climb(len(heights), start, heights.__getitem__) == found
+
+    def test_linear_sizes_fall_to_few(self, split):
+        found = linear.linear(split("values"))["points"]
+        sizes = [one["parameters"] for one in found]
+        assert min(sizes) <= 3
+        assert max(sizes) == split("values").x.shape[1] + 1
+        assert max(one["test"] for one in found) > 0.2
+
+    def test_bytes_of_trees(self, split, monkeypatch):
+        monkeypatch.setattr(boosting, "STOPS", (1, 2, 4))
+        assert boosting.tree_bytes(2, 10) == 3 / 8 + 5 + 8
+        found = boosting.boosting(split("kinds"))["points"]
+        assert found[0]["bytes"] >= 3 * 4 + 3 * 5
+        assert all(a["validation"] < b["validation"] for a, b in pairwise(found))
+
+    def test_a_member_trains_as_if_alone(self, split):
+        data, fits = split("kinds"), [np.arange(100), np.arange(20, 120)]
+        wide = adamw.Member(mlps.Architecture((4,), True), 1e-2, 0.1)
+        narrow = adamw.Member(mlps.Architecture((2,), False), 3e-2, 1.0)
+        both = adamw.trained([wide, narrow], data, fits, [0, 1], 20)
+        alone = adamw.trained([narrow], data, fits, [0, 1], 20)
+        for start in range(2):
+            mine = adamw.outputs_of(*both, start, data.x_test)[1]
+            assert np.allclose(mine, adamw.outputs_of(*alone, start, data.x_test)[0], atol=1e-4)
+
+    def test_who_trains_together(self):
+        members = [
+            adamw.Member(mlps.Architecture((width,) * layers, False), 1e-2, 0.1)
+            for layers in (1, 2)
+            for width in (2, 4, 128)
+        ]
+        assert [len(group) for group in adamw.alike(members, "cpu")] == [2, 1, 2, 1]
+        assert [len(group) for group in adamw.alike(members, "cuda")] == [3, 3]
+
+
+def predictor(parameters, validation, test, family="1 hidden"):
+    made = preparing.point(parameters, "made", validation, (test, 0.0))
+    return {**made, "family": family}
+
+
+def record(ours, mlp, low=0.5):
+    """Of two splits alike."""
+
+    def unit(points, **others):
+        about = {"seconds": 1.0, "rows": 9, "columns": 2}
+        return {split: {"points": points, **about, **others} for split in ("0", "1")}
+
+    methods = {"ours": unit(ours, pick=0), "lbfgs": unit(mlp), "adamw": unit(mlp)}
+    return {"task": "regression", "units": methods | {"linear": unit([predictor(3, 0.1, low)])}}
+
+
+class TestMeasures:
+    def test_answers_are_chosen_by_validation(self):
+        points = [predictor(10, 0.5, 0.9), predictor(20, 0.4, 0.99), predictor(30, 0.5, 0.1)]
+        assert measures.answer(points, 9) is None
+        assert measures.answer(points, 100)["test"] == 0.9  # level: the smaller
+        assert measures.scores(points, [16, 40]) == [0.9, 0.9]
+
+    def test_a_ratio_by_hand(self):
+        # between 0.5 and 0.9: ours has all scores at 64, theirs up to 0.7 at 32, the rest at 128
+        mine = [predictor(64, 0.9, 0.95)]
+        theirs = [predictor(32, 0.7, 0.7), predictor(128, 0.9, 0.9)]
+        found = measures.table_measures(record(mine, theirs))
+        assert found["ratio"] == pytest.approx(2 ** ((5 - 4) / 9))
+        assert found["log_ratio_error"] == pytest.approx(0)
+        assert found["needed"]["ours"][0] == 64
+        assert found["needed"]["mlp"][0] == 128
+        assert found["against_mlp"] == pytest.approx([0.05, 0])
+
+    def test_what_is_never_reached_counts_eight_times(self):
+        mine, theirs = [predictor(64, 0.9, 0.4)], [predictor(64, 0.9, 0.9)]
+        found = measures.table_measures(record(mine, theirs))
+        assert found["ratio"] == pytest.approx(8)
+        assert all(level["ours"] is None for level in found["levels"])
+
+    def test_no_ratio_where_a_line_is_enough(self):
+        mine = theirs = [predictor(64, 0.9, 0.902)]
+        assert measures.table_measures(record(mine, theirs, low=0.9))["ratio"] is None
+
+    def test_no_ratio_where_the_gain_is_noise(self):
+        known = record([predictor(64, 0.9, 0.9)], [predictor(64, 0.9, 0.9)])
+        assert measures.table_measures(known)["ratio"] == pytest.approx(1)
+        for method in measures.MLPS:  # 0.4 above the line, then 0.2 below it
+            known["units"][method]["1"] = {
+                **known["units"][method]["1"],
+                "points": [predictor(64, 0.9, 0.3)],
+            }
+        assert measures.table_measures(known)["ratio"] is None
+
+    def test_ranks(self):
+        mine, theirs = [predictor(10, 0.9, 0.9)], [predictor(10, 0.9, 0.8)]
+        tables = {"one": measures.table_measures(record(mine, theirs))}
+        found = measures.ranks(tables, "parameters", 16, measures.RANKED)
+        assert found["ranks"] == {"ours": 1, "lbfgs": 2.5, "adamw": 2.5, "linear": 4}
+        before = measures.ranks(tables, "parameters", 16, ("ours", "linear"))
+        assert before["critical_difference"] == pytest.approx(1.96, abs=0.001)
+
+    def test_errors_by_leaving_out_are_those_of_a_mean(self):
+        values = np.array([1.0, 2.0, 4.0])
+        found = measures.left_out(lambda chosen: float(values[chosen].mean()), 3)
+        assert found == pytest.approx(measures.mean_error(values))
+
+
+@pytest.mark.usefixtures("brief_searches")
+@pytest.mark.filterwarnings("default")
+def test_it_runs_resumes_and_writes_its_page(folder, tmp_path, monkeypatch, capsys):
+    small = partial(ours.search, widths=[3], penalty_weights=[1e-3])
+    monkeypatch.setattr(ours, "search", small)
+    monkeypatch.setattr(mlps, "WIDTHS", {(1, False): (1, 4), (2, True): (2,)})
+    monkeypatch.setattr(boosting, "STOPS", (1, 2, 4))
+    monkeypatch.setattr(boosting, "LEAVES", (2,))
+    monkeypatch.setattr(boosting, "RATES", (0.3,))
+    few = {"leaves": (2,), "rates": (0.3,), "rounds": 3}
+    monkeypatch.setattr(boosting, "UNLIMITED", few)
+    monkeypatch.setattr(linear, "PENALTIES", 3)
+    effort = mlps.Effort(decays=(0.1, 1.0), steps=10)
+    schedule = adamw.Schedule(rates=(1e-2,), decays=(0.1,), steps=10)
+    short = {
+        "lbfgs": partial(mlps.mlps_by_lbfgs, effort=effort),
+        "adamw": partial(adamw.mlps_by_adamw, schedule=schedule),
+    }
+    for name, method in short.items():
+        monkeypatch.setitem(methods.METHODS, name, method)
+        monkeypatch.setitem(methods.DOUBLED, f"{name} doubled", method)
+    out = tmp_path / "records"
+
+    def run(*options):
+        monkeypatch.setattr(sys, "argv", ["tables.py", "--out", str(out), *options])
+        tables.main()
+        return capsys.readouterr()
+
+    first = run("--tables", str(folder), "--splits", "1")
+    assert first.err.count(" to go") == 2 * len(methods.METHODS)
+    known = records.read(out)
+    assert {*known} == {"kinds", "values"}
+    assert {*known["kinds"]["units"]} == {*methods.METHODS}
+    assert known["kinds"]["runs"][0]["command"] == f"python tables.py --tables {folder} --splits 1"
+    assert run("--tables", str(folder), "--splits", "1", "--resume").err == ""
+    again = run("--tables", str(folder), "--splits", "1", "--methods", "ours", "--only", "kinds")
+    assert again.err.count(" to go") == 1
+    assert len(records.read(out)["kinds"]["runs"]) == 2
+    twice = run("--tables", str(folder), "--splits", "1", "--doubled", "--only", "values")
+    assert twice.err.count(" to go") == 2
+    said = run("--summary").out
+    assert "twice the effort, lbfgs: +0.00000" in said
+    assert "rank at bytes" in said
+    run("--page", "--docs", str(tmp_path / "docs"))
+    written = (tmp_path / "docs" / "tables.md").read_text()
+    assert "{{" not in written
+    assert written.count("\n| kinds | ") == 2
+    for picture in ("tables", "tables_curves", "tables_ranks"):
+        assert (tmp_path / "docs" / "figures" / f"{picture}.svg").exists()
+    with pytest.raises(SystemExit, match="give --rows 10000"):
+        run("--tables", str(folder), "--rows", "50")
