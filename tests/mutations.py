@@ -114,7 +114,7 @@ def damaged_value(value: Any, draw: Random) -> Any:
     for _ in range(draw.choice((1, 1, 2, 3))):
         container, key = _walk(value, draw)
         other, its = _walk(value, draw)
-        kind = draw.randrange(10)
+        kind = draw.randrange(12)
         if kind < 5:
             container[key] = copy.deepcopy(draw.choice(ODD))
         elif kind == 5:
@@ -123,12 +123,29 @@ def damaged_value(value: Any, draw: Random) -> Any:
             container[key] = [container[key]] * draw.choice((1, 2, 50))
         elif kind == 7:
             container[key] = draw.choice([*DEEP])
+        elif kind > 9:
+            container[key] = _alike(container[key], draw)
         elif isinstance(container, list):
             container += [container.pop(key)] * draw.randrange(3)
         elif container is not value:
             renamed = {draw.choice(("", "a", "x" + str(key))): container.pop(key)}
             container.update(renamed if kind == 8 else {})
     return value["whole"]
+
+
+def _alike(value: Any, draw: Random) -> Any:
+    """Nearly ``value``: an index below zero, a truth value for a number, one key more."""
+    if isinstance(value, (int, float)):
+        return draw.choice(
+            (-value, -1, bool(value), math.inf, -math.inf, math.nan, 10**30, [value])
+        )
+    if isinstance(value, str):
+        return draw.choice(("", value.upper(), value * 2, [*value], 0, {value: value}))
+    if isinstance(value, list):
+        return draw.choice((value[:-1], value * 2, value[::-1], dict(enumerate(value)), [value]))
+    if isinstance(value, dict):
+        return draw.choice(({**value, "more": 1}, [*value], [*value.values()], {"more": value}))
+    return draw.choice((0, "", [], {}))
 
 
 def damaged_json(content: bytes, draw: Random) -> bytes:
@@ -182,6 +199,18 @@ def damaged_safetensors(content: bytes, draw: Random) -> bytes:
     return _safetensors(header, data)
 
 
+def damaged_checkpoint(content: bytes, draw: Random) -> bytes:
+    """Its bytes, or its outline with a digest that is right again."""
+    if draw.random() < 0.3:
+        return damaged_bytes(content, draw)
+    length = int.from_bytes(content[:8], "little")
+    header, data = json.loads(content[8 : 8 + length]), content[8 + length : -32]
+    metadata = header["__metadata__"]
+    metadata[KEY] = _dumped(damaged_value(json.loads(metadata[KEY]), draw))
+    whole = _safetensors(header, data)
+    return whole + hashlib.sha256(whole).digest()
+
+
 def _safetensors(header: Any, data: bytes) -> bytes:
     text = _dumped(header).encode("utf-8", "replace")
     return len(text).to_bytes(8, "little") + text + data
@@ -231,6 +260,31 @@ def _sha256(header: dict, data: bytes) -> str:
         (name, row["data_offsets"]) for name, row in header.items() if name[:2] != "__"
     )
     return hashlib.sha256(b"".join(data[slice(*offsets)] for _, offsets in tensors)).hexdigest()
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+def damaged_folder(files: dict[str, bytes], draw: Random) -> dict[str, bytes]:
+    """What its files say changed, in one of them or two: they stay JSON and safetensors.
+
+    Checkpoints carry a digest of all they say: in them it is bytes.
+    """
+    files = dict(files)
+    texts = [name for name in files if name.endswith(".json")]
+    tensors = [name for name in files if name.endswith(".safetensors")]
+    count = draw.choice((1, 1, 1, 2))
+    chosen = [draw.choice(texts if draw.random() < 0.8 else tensors) for _ in range(count)]
+    for name in dict.fromkeys(chosen):
+        if draw.random() < 0.02:
+            del files[name]
+        elif name.endswith(".json"):
+            text = _dumped(damaged_value(json.loads(files[name]), draw))
+            files[name] = text.encode() if len(text) < MOST else b"[]"
+        else:
+            damage = damaged_bytes if name.startswith("parts/") else damaged_safetensors
+            files[name] = damage(files[name], draw)
+    return files
 
 
 # --- text -----------------------------------------------------------------------------------------

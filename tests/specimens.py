@@ -1,15 +1,17 @@
 """Small valid files of every kind, how each is damaged, and what comes of reading them."""
 
+import contextlib
 import gzip
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import mutations
 import numpy as np
@@ -17,7 +19,21 @@ import pandas as pd
 import torch
 from networks import randomised
 
-from torchsparcs import SearchConfig, SpectralNetwork, extract, load, load_result, save, search
+from torchsparcs import (
+    SearchConfig,
+    SpectralCNN,
+    SpectralNetwork,
+    TrainConfig,
+    extract,
+    load,
+    load_result,
+    save,
+    search,
+)
+from torchsparcs.command import runs
+from torchsparcs.command.console import open_console
+from torchsparcs.command.jobs import Job
+from torchsparcs.files.checkpoint import load_checkpoint, packed
 from torchsparcs.images.datasets import load_images
 from torchsparcs.tables.datasets import load_dataset
 
@@ -28,30 +44,35 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True)
 class Kind:
-    """Files that are read together, and which of them is damaged.
+    """Files that are read together, and how they are damaged.
 
     Attributes:
         bases: sets of valid files, by their names in a folder.
-        damaged: the name of the one that changes.
         reads: what to read; the folder itself where it is "".
         use: what is done with what was read; it may say what is wrong with it, as a ValueError.
     """
 
     bases: tuple[Files, ...]
-    damaged: str
-    damage: mutations.Damage
+    damage: Callable[[Files, Random], Files]
     read: Callable[[Path], Any]
     reads: str = ""
     use: Callable[[Any], Any] = repr
 
     def write(self, folder: Path, draw: Random) -> None:
-        """A set of valid files but for one."""
-        files = draw.choice(self.bases)
-        damaged = self.damage(files[self.damaged], draw)
-        for name, content in {**files, self.damaged: damaged}.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        """A set of files, damaged."""
+        write_files(folder, self.damage(draw.choice(self.bases), draw))
+
+
+def one(name: str, damage: mutations.Damage) -> Callable[[Files, Random], Files]:
+    """Only the file ``name`` is damaged."""
+    return lambda files, draw: {**files, name: damage(files[name], draw)}
+
+
+def write_files(folder: Path, files: Files) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
 
 
 def outcome(kind: Kind, folder: Path) -> str:
@@ -61,18 +82,26 @@ def outcome(kind: Kind, folder: Path) -> str:
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "The first column of .* counts the rows", UserWarning)
         warnings.filterwarnings("ignore", "Categories that were not seen", UserWarning)
+        warnings.filterwarnings("ignore", "float32 is too coarse", UserWarning)
         try:
             loaded = kind.read(path)
         except (ValueError, OSError) as error:
             if not str(error).startswith("Expected"):
                 raise AssertionError("Expected an error of ours.") from error
             return type(error).__name__
-        try:
+        with ours_only():
             kind.use(loaded)
-        except ValueError as error:
-            if not str(error).startswith("Expected"):
-                raise AssertionError("Expected an error of ours.") from error
         return "loaded"
+
+
+@contextlib.contextmanager
+def ours_only() -> Iterator[None]:
+    """A ValueError of ours is an answer; anything else comes out."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Expected"):
+            raise AssertionError("Expected an error of ours.") from error
 
 
 @cache
@@ -85,7 +114,7 @@ def kinds() -> dict[str, Kind]:
         extract(randomised(SpectralNetwork([2, 4, 3, 1]), seed, dead=0.3)) for seed in (0, 1)
     ]
     compact += [extract(_blind())]
-    runs = tuple(_run(y) for y in (np.arange(40) % 3, np.linspace(0, 1, 40)))
+    searches = tuple(_run(y) for y in (np.arange(40) % 3, np.linspace(0, 1, 40)))
     npz = tuple({"a.npz": _npz(**arrays)} for arrays in _tables())
     texts = (TABLE.to_csv(index=False).encode(), TABLE.to_csv().encode())
     tabs = (TABLE.to_csv(index=False, sep="\t").encode(),)
@@ -96,48 +125,65 @@ def kinds() -> dict[str, Kind]:
     return {
         "spectral network": Kind(
             tuple({"a": _saved(network)} for network in spectral),
-            *("a", mutations.damaged_safetensors, load, "a", _use_network),
+            *(one("a", mutations.damaged_safetensors), load, "a", _use_network),
         ),
         "compact network": Kind(
             tuple({"a": _saved(network)} for network in compact),
-            *("a", mutations.damaged_safetensors, load, "a", _use_network),
+            *(one("a", mutations.damaged_safetensors), load, "a", _use_network),
         ),
-        "settings.json": Kind(runs, "settings.json", mutations.damaged_json, **of_run),
-        "front.json": Kind(runs, "front.json", mutations.damaged_json, **of_run),
-        "history.json": Kind(runs, "history.json", mutations.damaged_json, **of_run),
+        "settings.json": Kind(searches, one("settings.json", mutations.damaged_json), **of_run),
+        "front.json": Kind(searches, one("front.json", mutations.damaged_json), **of_run),
+        "history.json": Kind(searches, one("history.json", mutations.damaged_json), **of_run),
         "history.safetensors": Kind(
-            runs, "history.safetensors", mutations.damaged_safetensors, **of_run
+            searches, one("history.safetensors", mutations.damaged_safetensors), **of_run
         ),
         "networks/00.safetensors": Kind(
-            runs, "networks/00.safetensors", mutations.damaged_safetensors, **of_run
+            searches, one("networks/00.safetensors", mutations.damaged_safetensors), **of_run
         ),
         "csv": Kind(
             tuple({"a.csv": text} for text in texts),
-            *("a.csv", mutations.damaged_text),
+            one("a.csv", mutations.damaged_text),
             **table,
             reads="a.csv",
         ),
         "tsv": Kind(
             tuple({"a.tsv": text} for text in tabs),
-            *("a.tsv", mutations.damaged_text),
+            one("a.tsv", mutations.damaged_text),
             **table,
             reads="a.tsv",
         ),
         "csv.gz": Kind(
             tuple({"a.csv.gz": gzip.compress(text)} for text in texts),
-            *("a.csv.gz", mutations.damaged_gzip),
+            one("a.csv.gz", mutations.damaged_gzip),
             **table,
             reads="a.csv.gz",
         ),
-        "npz": Kind(npz, "a.npz", mutations.damaged_npz, **table, reads="a.npz"),
+        "npz": Kind(npz, one("a.npz", mutations.damaged_npz), **table, reads="a.npz"),
         "parquet": Kind(
-            parquets, "a.parquet", mutations.damaged_parquet, **table, reads="a.parquet"
+            parquets, one("a.parquet", mutations.damaged_parquet), **table, reads="a.parquet"
         ),
         "images npz": Kind(
             tuple({"a.npz": content} for content in images),
-            *("a.npz", mutations.damaged_npz, load_images, "a.npz"),
+            *(one("a.npz", mutations.damaged_npz), load_images, "a.npz"),
             use=lambda images: (repr(images), images.statistics()),
         ),
+        "checkpoint": Kind(
+            tuple({"a": packed(state)} for state in _states()),
+            *(one("a", mutations.damaged_checkpoint), load_checkpoint, "a"),
+        ),
+    }
+
+
+@cache
+def folders() -> dict[str, Kind]:
+    """Folders of searches by name; what their files say is changed, and all commands read them."""
+    damage = mutations.damaged_folder
+    tables = tuple(_run(y) for y in (np.arange(40) % 3, np.arange(40) % 2, np.linspace(0, 1, 40)))
+    networks = (_network_run(SpectralNetwork([4, 3, 2])), _network_run(SpectralCNN([1, 3, 3, 2])))
+    return {
+        "folder of a table": Kind(tables, damage, _use_folder),
+        "folder of a network": Kind(networks, damage, _use_folder),
+        "unfinished folder": Kind((_unfinished_run(),), damage, _resume),
     }
 
 
@@ -169,8 +215,82 @@ def _run(y: np.ndarray) -> Files:
     result = search(_inputs(), y, **options, config=config, progress=False, device="cpu")
     with TemporaryDirectory() as folder:
         result.save(folder)
-        paths = [path for path in Path(folder).rglob("*") if path.is_file()]
-        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+        return files_in(Path(folder))
+
+
+def files_in(folder: Path) -> Files:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def _network_run(network: SpectralNetwork | SpectralCNN) -> Files:
+    """A search of a network, in files."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (4,) if isinstance(network, SpectralNetwork) else (1, 4, 4)
+    x = torch.randn(40, *shape, generator=generator)
+    config = TrainConfig(epochs=2, batch_size=20)
+    y = (x.flatten(1)[:, 0] > 0).long()
+    result = search(x, y, network=network, config=config, validation=0.2, progress=False)
+    with TemporaryDirectory() as folder:
+        result.save(folder)
+        return files_in(Path(folder))
+
+
+def _unfinished_run() -> Files:
+    """All is done but the writing of the result."""
+    with TemporaryDirectory() as folder, patch.object(Job, "_write", side_effect=InterruptedError):
+        with contextlib.suppress(InterruptedError):
+            Job("iris", steps=10, widths=(4,), penalty_weights=(1e-3,), device="cpu").run(
+                Path(folder), open_console(quiet=True), resume=False
+            )
+        return files_in(Path(folder))
+
+
+def _resume(folder: Path) -> None:
+    """Go on with the search in ``folder``; the ONNX file, which takes seconds, is left out."""
+    with patch("torchsparcs.command.jobs.to_onnx"):
+        Job.begun_in(folder).run(folder, open_console(quiet=True), resume=True)
+
+
+def _use_folder(folder: Path) -> None:
+    """What Python does with a result, and every command that reads one.
+
+    Exports to ONNX and torch take seconds: what they are made of is computed in their place.
+    """
+    result = load_result(folder)
+    said = folder / "said.csv"
+    if result.preprocessing is not None:
+        _inputs().to_csv(folder / "rows.csv", index=False)
+    commands: tuple[Callable[[], Any], ...] = (
+        lambda: _use_result(result),
+        lambda: result.deployed()(result.deployed().example),
+        lambda: runs.show(folder),
+        lambda: runs.write_report(folder, None, force=True),
+        lambda: runs.export(folder, "safetensors", None, pick=None, force=True),
+        lambda: runs.predict(
+            folder, str(folder / "rows.csv"), said, pick=None, raw=False, force=True
+        ),
+    )
+    for command in commands:
+        with ours_only(), contextlib.redirect_stdout(io.StringIO()):
+            command()
+
+
+def _states() -> list[dict[str, Any]]:
+    """What checkpoints hold."""
+    history = {"train_loss": [0.5, 0.25], "snapshots": [(0, {"a": torch.ones(2)})]}
+    return [
+        {
+            "version": 2,
+            "seconds": 1.5,
+            "found": {"parameters": [torch.ones(2)], "history": history},
+        },
+        {
+            "version": 2,
+            "seconds": 0.0,
+            "found": {"widths": list(range(20)), "weights": (0.1, None)},
+        },
+    ]
 
 
 def _inputs() -> pd.DataFrame:
@@ -179,9 +299,12 @@ def _inputs() -> pd.DataFrame:
 
 def _use_result(result: Any) -> None:
     repr(result)
-    for rule in ("best", "smallest", "linear"):
-        repr(result.pick(rule))
-        result.predict(_inputs(), rule)
+    is_table = result.preprocessing is not None
+    for rule in ("best", "smallest", "linear")[: 3 if is_table else 2]:
+        found = result.pick(rule)
+        repr(found)
+        rows = _inputs() if is_table else torch.zeros(2, *found.row_shape)
+        result.predict(rows, rule)
     repr(result.history)
 
 

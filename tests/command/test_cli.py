@@ -19,12 +19,14 @@ import pytest
 import torch
 from outcomes import assert_same
 from shell import Outcome, sparcs
+from specimens import folders, write_files
 
 import torchsparcs
 from torchsparcs.command import jobs, main, options
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.parallel.executor import ENGINES, Executor
 from torchsparcs.tables.datasets import BUILT_IN
+from torchsparcs.tables.readers import WRITERS, without_formulas
 from torchsparcs.tables.target import CHOICES
 
 pytestmark = pytest.mark.usefixtures("brief_searches")
@@ -91,7 +93,7 @@ def test_the_folder_of_a_search(run):
             "report.html",
         ]
     )
-    assert result.settings["data"].endswith("flowers.csv")
+    assert result.settings["data"] == "flowers.csv"
     assert result.settings["target"] == "kind"
     assert result.settings["pick"] == "best"
     assert result.settings["version"] == torchsparcs.__version__
@@ -154,6 +156,16 @@ def test_show_prints_the_same_table(searched, run):
     assert outcome.out.startswith(table)
     assert "seed 0" in outcome.out
     assert f"torchsparcs {torchsparcs.__version__}" in outcome.out
+
+
+def test_the_folder_of_a_network_says_its_version_too(tmp_path):
+    write_files(tmp_path, folders()["folder of a network"].bases[0])
+    assert f"torchsparcs {torchsparcs.__version__}" in sparcs("show", tmp_path).out
+    content = json.loads((tmp_path / "settings.json").read_text())
+    for name in ("versions", "device", "seconds"):  # as in an older folder
+        del content["settings"][name]
+    (tmp_path / "settings.json").write_text(json.dumps(content))
+    assert "torchsparcs not recorded" in sparcs("show", tmp_path).out
 
 
 def test_names_are_shown_as_they_are(run, tmp_path):
@@ -259,7 +271,7 @@ def test_warnings_are_one_line(run, tmp_path):
     frame = flowers(4)
     frame.loc[1, "soil"] = "lava"
     frame.to_csv(tmp_path / "new.csv", index=False)
-    outcome = sparcs("predict", run, tmp_path / "new.csv")
+    outcome = sparcs("predict", run, tmp_path / "new.csv", "--pick", "linear")
     assert outcome.code == 0
     assert len(outcome.out.splitlines()) == 5
     (line,) = outcome.err.splitlines()
@@ -477,11 +489,11 @@ def test_a_folder_without_a_search(command, tmp_path):
 
 
 def test_predicting_a_table_that_lacks_a_column(run, tmp_path):
-    flowers().drop(columns="soil").to_csv(tmp_path / "new.csv", index=False)
+    flowers().drop(columns="length").to_csv(tmp_path / "new.csv", index=False)
     outcome = sparcs("predict", run, tmp_path / "new.csv", "-o", tmp_path / "out.csv")
     assert outcome.code == 1
     assert is_one_line(outcome), outcome
-    assert "Missing: 'soil'" in outcome.err
+    assert "Missing: 'length'" in outcome.err
     assert files_in(tmp_path) == ["new.csv"]
 
 
@@ -722,3 +734,39 @@ class TestResume:
         assert outcome.code == 2
         assert "Expected local or ray. Got 'dask'" in outcome.err
         assert "--engine ray" in sparcs("search", "iris", "--address", "here:1").err
+
+
+# --- spreadsheets ---
+
+
+def test_labels_that_are_formulas(tmp_path, monkeypatch):
+    """A spreadsheet sees text; numbers stay numbers, and --raw and Parquet leave all as it is."""
+    labels = ["=1+1", "@sum", "\tx", "+a", "-1", "plain"]
+    x = np.arange(60.0)
+    kinds = np.array(labels, dtype=object)[np.arange(60) // 10]
+    table = tmp_path / "t.parquet"
+    pd.DataFrame({"x": x, "=y": x[::-1], "kind": kinds}).to_parquet(table)
+    run, file = tmp_path / "run", tmp_path / "p.csv"
+    assert sparcs("search", table, "--target", "kind", "--out", run, *QUICK).code == 0
+    answers = torchsparcs.load_result(run).target.classes
+    assert sorted(answers) == sorted(labels)
+    monkeypatch.setattr(
+        torchsparcs.SearchResult, "outputs", lambda *_: torch.eye(len(answers), dtype=torch.double)
+    )
+    assert sparcs("predict", run, table, "-o", file).code == 0
+    safe = pd.read_csv(file, dtype={"prediction": str}, keep_default_na=False)
+    seen = safe["prediction"].tolist()
+    assert sorted(seen) == sorted(["'=1+1", "'@sum", "'\tx", "'+a", "-1", "plain"])
+    assert [text[1:] if text[0] == "'" else text for text in seen] == [*answers]
+    assert sparcs("predict", run, table, "-o", file, "--raw", "--force").code == 0
+    raw = pd.read_csv(file, dtype={"prediction": str})["prediction"].tolist()
+    assert raw == [*answers]
+    other = tmp_path / "p.parquet"
+    assert sparcs("predict", run, table, "-o", other).code == 0
+    assert pd.read_parquet(other)["prediction"].tolist() == [*answers]
+
+
+def test_columns_that_are_formulas():
+    table = pd.DataFrame({"=a": [-1.5, 2.0], "b": ["-x", "x"], "-2": [True, False]})
+    safe = without_formulas(table)
+    assert WRITERS[".csv"](safe) == b"'=a,b,-2\n-1.5,'-x,True\n2.0,x,False\n"

@@ -139,6 +139,7 @@ def test_what_is_written(done, name):
     assert {path.name for path in folder.iterdir()} == expected | pages
     assert json.loads((folder / "results.json").read_text()) == content
     assert {"command", "date", "hardware", "threads", "versions", "setting"} < set(content)
+    assert content["setting"].get("data", "stripes.npz") == "stripes.npz"  # not where it lies
     page = (folder / "README.md").read_text()
     assert all(f"({figure}.svg)" in page for figure in FIGURES[name])
     assert "{" not in page

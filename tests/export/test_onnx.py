@@ -166,3 +166,33 @@ def test_importing_the_library_imports_no_onnx():
     code = "import sys, torchsparcs; print(*(m for m in sys.modules if m.startswith('onnx')))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+def test_the_file_has_nothing_but_the_network(exported):
+    """No notes on where the code lies, which are most of what the exporter writes."""
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(exported[1])
+    assert not model.doc_string
+    for part in (model.graph, *model.graph.node, *model.graph.input, *model.graph.output):
+        assert not part.metadata_props
+        assert not part.doc_string
+    assert b".py" not in exported[1].read_bytes()
+    onnx.checker.check_model(exported[1], full_check=True)
+
+
+def test_its_weights_can_be_made_bytes(tmp_path):
+    """onnxruntime's dynamic quantisation takes the file; its answers are close by."""
+    from onnxruntime.quantization import quantize_dynamic
+
+    network = compact((8, 16, 4))
+    to_onnx(network, tmp_path / "network.onnx")
+    quantize_dynamic(tmp_path / "network.onnx", tmp_path / "bytes.onnx")
+    kinds = {
+        node.op_type
+        for node in pytest.importorskip("onnx").load(tmp_path / "bytes.onnx").graph.node
+    }
+    assert "MatMulInteger" in kinds
+    x = torch.randn(50, 8, generator=torch.Generator().manual_seed(0))
+    (got,) = session_of(tmp_path / "bytes.onnx").run(None, {"input": x.numpy()})
+    expected = network(x).detach()
+    assert (torch.from_numpy(got) - expected).abs().max() < 0.1 * expected.abs().max()

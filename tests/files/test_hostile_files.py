@@ -1,5 +1,6 @@
 """Files are data: whatever is in one, it loads or an error of ours says why not."""
 
+import gzip
 import io
 import json
 import pickle
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save as safetensors_bytes
-from specimens import kinds, outcome
+from specimens import folders, kinds, outcome, write_files
 
 from torchsparcs import CompactNetwork, History, load_result, save
 from torchsparcs.files.arrays import read_arrays
@@ -26,20 +27,14 @@ EACH = 150  # damaged files of each kind
 NAMES = (
     *("spectral network", "compact network", "settings.json", "front.json", "history.json"),
     *("history.safetensors", "networks/00.safetensors", "csv", "tsv", "csv.gz", "npz", "parquet"),
-    "images npz",
+    *("images npz", "checkpoint"),
 )
-
-
-def write(folder: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
+FOLDERS = ("folder of a table", "folder of a network", "unfinished folder")
 
 
 @pytest.fixture
 def run(tmp_path) -> Path:
-    return write(tmp_path / "run", kinds()["front.json"].bases[0])
+    return write_files(tmp_path / "run", kinds()["front.json"].bases[0])
 
 
 class TestDamage:
@@ -52,8 +47,20 @@ class TestDamage:
             found.add(outcome(kind, tmp_path))  # anything else comes out
         assert {"loaded", "ValueError"} <= found <= {"loaded", "ValueError", "FileNotFoundError"}
 
+    @pytest.mark.parametrize("name", FOLDERS)
+    def test_a_folder_that_says_something_else(self, tmp_path, name):
+        """Whatever reads it: load_result, show, report, export, predict, resume."""
+        kind = folders()[name]
+        found = set()
+        for place in range(EACH // 3):
+            folder = tmp_path / str(place)
+            kind.write(folder, Random(f"{name} {place}"))
+            found.add(outcome(kind, folder))  # anything else comes out
+        assert {"loaded", "ValueError"} <= found <= {"loaded", "ValueError", "FileNotFoundError"}
+
     def test_every_kind_is_tried(self):
         assert {*kinds()} == {*NAMES}
+        assert {*folders()} == {*FOLDERS}
 
     def test_the_benchmark_counts_what_goes_wrong(self, tmp_path):
         command = [sys.executable, str(ROOT / "benchmarks" / "fuzz.py"), "--files", "60"]
@@ -65,8 +72,9 @@ class TestDamage:
         )
         assert run.returncode == 0, run.stdout + run.stderr
         result = json.loads((tmp_path / "fuzz.json").read_text())["cpu"]
-        assert result["files"] == result["loaded"] + result["refused"] == 60
-        assert result["anything_else"] == 0
+        assert result["files"]["tried"] == 60
+        assert result["files"]["loaded"] + result["files"]["refused"] == 60
+        assert result["files"]["anything_else"] == 0
 
 
 class TestNothingIsUnpickled:
@@ -81,7 +89,7 @@ class TestNothingIsUnpickled:
             monkeypatch.setattr(pickle, name, fail)
         monkeypatch.setattr(torch, "load", fail)
         for number, base in enumerate(kind.bases):
-            folder = write(tmp_path / str(number), base)
+            folder = write_files(tmp_path / str(number), base)
             assert outcome(kind, folder) == "loaded"
 
     def test_objects_in_arrays_are_refused(self, tmp_path):
@@ -93,7 +101,7 @@ class TestNothingIsUnpickled:
                 read(tmp_path / "a.npz")
 
     def test_an_old_pyarrow_would(self, tmp_path, monkeypatch):
-        folder = write(tmp_path, kinds()["parquet"].bases[0])
+        folder = write_files(tmp_path, kinds()["parquet"].bases[0])
         monkeypatch.setattr("pyarrow.__version__", "14.0.0")
         with pytest.raises(ImportError, match=r"Expected pyarrow 15 or newer\. Got 14"):
             load_dataset(folder / "a.parquet")
@@ -198,6 +206,41 @@ class TestRuns:
                 "rows is '3', not int",
             ),
             (damaged_settings(lambda found: found["settings"].update(widths=3)), "widths is 3"),
+            (
+                damaged_settings(lambda found: found["settings"].update(seconds=float("inf"))),
+                "seconds is inf, out of its range",
+            ),
+            (damaged_settings(lambda found: found["settings"].update(fits=0)), "fits is 0, out of"),
+            (damaged_settings(lambda found: found["settings"].update(rows=-1)), "rows is -1, out"),
+            (damaged_settings(lambda found: found["settings"].update(widths=[3])), "widths is .3."),
+            (damaged_settings(lambda found: found["settings"].update(device=[])), "device is .., "),
+            (damaged_settings(lambda found: found["settings"].update(versions="")), "versions is"),
+            (
+                damaged_settings(lambda found: found["settings"].update(data="\ud800")),
+                "surrogates not allowed",
+            ),
+            (damaged_front(lambda found: found["front"][0].update(member=-1)), "member is -1"),
+            (damaged_front(lambda found: found["front"][0].update(member=99)), "no member 99"),
+            (
+                damaged_front(lambda found: found["front"][0].update(standard_error=float("nan"))),
+                "a network of its front has no score",
+            ),
+            (
+                damaged_front(
+                    lambda found: found.update(answers=[[[1, 2], [3, 4]]] * len(found["answers"]))
+                ),
+                r"the shape \(2, 2\), not \(3, 3\)",
+            ),
+            (damaged_history(lambda found: found["train_loss"][0].append(0.5)), "more members in"),
+            (damaged_history(lambda found: found.update(recruited=[[]])), "not one for each epoch"),
+            (
+                damaged_history(lambda found: found["recruited"][0].append([1])),
+                "recruits of other members",
+            ),
+            (
+                lambda run: other_history(run, "0/a", torch.ones(1)),
+                "differ in their names or shapes",
+            ),
             (damaged_history(lambda found: found.update(train_loss=3)), "train_loss is 3"),
             (damaged_history(lambda found: found.update(best_epoch="3")), "best_epoch is '3'"),
             (
@@ -218,6 +261,31 @@ class TestRuns:
         with pytest.raises(
             ValueError, match=rf"(?s)the folder of a search\. .* damaged: .*{words}"
         ):
+            load_result(run)
+
+
+class TestNetworkRuns:
+    @pytest.mark.parametrize(
+        ("damage", "words"),
+        [
+            (damaged_settings(lambda found: found["settings"].pop("task")), "settings lacks task"),
+            (
+                damaged_front(lambda found: found["front"][0].pop("row_shape")),
+                "shape of the rows of a network is not known",
+            ),
+            (
+                damaged_front(lambda found: found["front"][0].update(row_shape=[7, 7])),
+                r"takes no rows of shape \(7, 7\)",
+            ),
+            (damaged_front(lambda found: found["front"][0].update(member=0)), "no member 0"),
+        ],
+    )
+    @pytest.mark.parametrize("base", [0, 1])
+    def test_what_does_not_fit_is_said(self, tmp_path, base, damage, words):
+        run = write_files(tmp_path, folders()["folder of a network"].bases[base])
+        load_result(run)
+        damage(run)
+        with pytest.raises(ValueError, match=rf"the folder of a search\. .* damaged: .*{words}"):
             load_result(run)
 
 
@@ -261,6 +329,12 @@ class TestTables:
                     np.testing.assert_array_equal(
                         held, archive[name], strict=not kind.startswith(">")
                     )
+
+    def test_a_line_without_end(self, tmp_path):
+        packed = gzip.compress(b"a,y\n1,2\n" + b"1" * 2**26)
+        (tmp_path / "a.csv.gz").write_bytes(packed)
+        with pytest.raises(ValueError, match=r"Expected lines of at most 16,777,216 bytes"):
+            load_dataset(tmp_path / "a.csv.gz")
 
     def test_a_name_without_end(self, tmp_path):
         (tmp_path / "a.csv").write_bytes(b"x" * 200_000 + b",y\n1,2\n")

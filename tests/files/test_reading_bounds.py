@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow
 import pytest
 import torch
@@ -22,6 +23,8 @@ from torchsparcs.images import cifar
 from torchsparcs.images.datasets import load_images
 from torchsparcs.tables import readers
 from torchsparcs.tables.datasets import load_dataset
+from torchsparcs.tables.preprocessing import Inputs
+from torchsparcs.tables.readers import open_table
 
 MUCH = 2**27  # bytes; the tests have a sixteenth of that
 CIFAR = ("train", "test", "meta")
@@ -114,9 +117,11 @@ CLAIMS = {
         lambda folder: short_rows(folder / "a.csv"),
         *(load_dataset, "fits into memory. .* claims 3.2 GB"),
     ),
-    "text again and again": (
-        lambda folder: parquet(folder / "a.parquet", a=repeated("x" * 2**16, 2000), y=[1] * 2000),
-        *(load_dataset, "fits into memory. .* claims 0.0\\d+ GB"),
+    "texts that differ": (
+        lambda folder: parquet(
+            folder / "a.parquet", a=[f"{i:065536d}" for i in range(2000)], y=[1] * 2000
+        ),
+        *(load_dataset, "fits into memory. .* claims 0.131 GB"),
     ),
     "rows again and again": (
         lambda folder: parquet(folder / "a.parquet", a=np.zeros(2**20), y=np.zeros(2**20)),
@@ -197,14 +202,64 @@ class TestClaims:
 
     def test_rows_are_counted_before_they_are_looked_at(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=repeated("", 2**20), y=np.zeros(2**20))
-        monkeypatch.setattr(readers, "_text_size", None)
+        monkeypatch.setattr(readers.ParquetFiles, "_measured", None)
         monkeypatch.setattr(limits, "memory", lambda: MUCH // 16)
         with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0168 GB"):
             load_dataset(path)
 
+    def test_a_text_is_in_memory_once_however_many_rows_have_it(self, tmp_path, monkeypatch):
+        """Three gigabytes, were they written out, in a file of a few kilobytes."""
+        path = parquet(tmp_path / "a.parquet", a=repeated("x" * 2**16, 50_000), y=[1] * 50_000)
+        assert path.stat().st_size < 2**14
+        monkeypatch.setattr(limits, "memory", lambda: MUCH)
+        tracemalloc.start()
+        table = load_dataset(path).X
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < MUCH / 16
+        assert {id(text) for text in table["a"]} == {id(table["a"][0])}
+        stream = open_table(path)
+        assert [len(frame["a"][0]) for frame in stream.frames(0, 30_000)] == [2**16] * 2
+
+    def test_files_that_told_less_than_they_have(self, tmp_path, monkeypatch):
+        rows = 2000
+        path = parquet(
+            tmp_path / "a.parquet", a=[f"{i:065536d}" for i in range(rows)], y=[1] * rows
+        )
+        monkeypatch.setattr(readers, "_claimed", lambda file: 0)
+        monkeypatch.setattr(readers, "AT_ONCE", 100)
+        monkeypatch.setattr(limits, "memory", lambda: MUCH // 4)
+        with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0\d+ GB"):
+            load_dataset(path)
+
+    def test_rows_that_are_too_long(self, tmp_path, monkeypatch):
+        path = parquet(tmp_path / "a.parquet", a=["x" * 2**16, "y" * 2**16], y=[0, 1])
+        monkeypatch.setattr(readers, "LARGEST_BATCH", 2**12)
+        for read in (load_dataset, lambda path: next(open_table(path).frames(0, 2))):
+            with pytest.raises(ValueError, match=r"at most 4,096 bytes\. .* has some of 65,6"):
+                read(path)
+
+    @pytest.mark.parametrize("ending", ["csv", "parquet"])
+    def test_very_many_columns_that_are_constant(self, tmp_path, ending):
+        """The time does not grow with the square of the columns."""
+        columns, rows = 20_000, 20
+        path = tmp_path / f"a.{ending}"
+        table = pd.DataFrame(np.ones((rows, columns)), columns=[f"x{i}" for i in range(columns)])
+        getattr(table.assign(y=[0, 1] * (rows // 2)), f"to_{ending}")(path, index=False)
+        data = load_dataset(path)
+        started = time.process_time()
+        with pytest.raises(ValueError, match=r"a column of X that varies\. Got constant"):
+            Inputs.fit(data.X)
+        assert time.process_time() - started < 2
+
     def test_memory_is_that_of_the_machine_the_container_or_the_process(
         self, tmp_path, monkeypatch
     ):
+        assert 2**20 < limits.memory() < 2**50
+        (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   5 kB\n")
+        monkeypatch.setattr(limits, "AVAILABLE", tmp_path / "meminfo")
+        assert limits.memory() == 5 * 1024
+        (tmp_path / "meminfo").unlink()
         all_there_is = limits.memory()
         assert 2**28 < all_there_is < 2**50
         for text, most in (("max\n", all_there_is), ("1000\n", 1000), ("", all_there_is)):

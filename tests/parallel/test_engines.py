@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -48,6 +49,7 @@ class Several(Engine):
 
 def iris(seed=0, **options):
     table = load_dataset("iris")
+    options = {"widths": (16,), **options}
     return search(table.X, table.y, config=QUICK, seed=seed, progress=False, **options)
 
 
@@ -174,6 +176,18 @@ def ray_workers() -> list[int]:
     return found
 
 
+def of_session(driver: int) -> list[int]:
+    """The processes of the Ray cluster that ``driver`` started, which is in the session's name."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if re.search(rb"session_[-\d]+_[-\d]+_\d+_%d\b" % driver, path.read_bytes()):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
 class TestRay:
     def test_a_cluster_finds_what_one_process_finds(self, cluster, alone, tmp_path):
         assert engine_of("ray").workers == 2
@@ -221,6 +235,46 @@ class TestRay:
             for engine in ("local", "ray")
         ]
         assert found[0]["results"]["runs"] == found[1]["results"]["runs"]
+
+    def test_a_part_whose_workers_are_all_lost_is_a_clear_error(self, cluster, monkeypatch):
+        monkeypatch.setattr(executor, "RETRIES", 0)
+
+        def work(item):
+            if item:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return item
+
+        with pytest.raises(RuntimeError, match="its Ray worker was lost 1 times"):
+            list(engine_of("ray").map(work, [0, 1]))
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+    def test_a_cluster_of_its_own_is_local_and_ends_with_the_process(self, tmp_path):
+        """Nobody else can reach it; after kill -9 nothing of it stays."""
+        code = (
+            "import sys, time\n"
+            f"sys.path.insert(0, {str(Path(__file__).parent.parent)!r})\n"
+            "from sockets import is_local, listening\n"
+            "from torchsparcs.parallel.executor import engine_of\n"
+            "before = listening()\n"
+            "engine = engine_of('ray')\n"
+            "list(engine.map(abs, [1, 2]))\n"
+            "new = [address for inode, address in listening().items() if inode not in before]\n"
+            "print(len(new) > 2 and all(map(is_local, new)), flush=True)\n"
+            "time.sleep(600)\n"
+        )
+        options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+        driver = subprocess.Popen([sys.executable, "-c", code], **options)
+        try:
+            assert driver.stdout.readline() == "True\n"
+            assert of_session(driver.pid)
+        finally:
+            driver.kill()
+            driver.wait()
+            driver.stdout.close()
+        deadline = time.monotonic() + 60
+        while of_session(driver.pid) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert of_session(driver.pid) == []
 
     def test_no_cluster_at_the_address(self, cluster):
         code = (

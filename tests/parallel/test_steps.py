@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from outcomes import assert_same
+from outcomes import assert_same, files_of
 
 from torchsparcs import SearchConfig, load_result, search
 from torchsparcs.command import jobs
@@ -63,6 +63,38 @@ class TestSteps:
             open_steps(tmp_path, {"seed": 1}, True).__enter__()
         with pytest.raises(ValueError, match="without unfinished"):
             open_steps(tmp_path, {}, False).__enter__()
+
+    def test_all_that_differs_is_named(self, tmp_path):
+        begun = {"seed": 0, "config": {"steps": 40, "lr": 0.1}, "rows": "a" * 64}
+        with open_steps(tmp_path, begun, False):
+            pass
+        other = {"seed": 1, "config": {"steps": 60, "lr": 0.1}, "rows": "b" * 64}
+        words = r"Got other seed \(0 then, 1 now\), config \(steps \(40 then, 60 now\)\), rows\."
+        with pytest.raises(ValueError, match=words):
+            open_steps(tmp_path, other, True).__enter__()
+
+    def test_other_threads_are_said_and_gone_on_with(self, tmp_path):
+        with open_steps(tmp_path, {"threads": 4}, False):
+            pass
+        words = r"begun with other threads \(4 then, 2 now\)"
+        with pytest.warns(UserWarning, match=words), open_steps(tmp_path, {"threads": 2}, True):
+            pass
+
+    def test_a_folder_that_is_taken_away(self, tmp_path):
+        folder = tmp_path / "parts"
+        with lock_steps(folder) as steps:
+            steps.keep("a step", 1)
+            shutil.rmtree(folder)
+            with pytest.raises(FileNotFoundError, match="It was removed meanwhile"):
+                steps.keep("another", 2)
+        assert not folder.exists()
+
+    def test_what_is_not_ours_stays(self, tmp_path):
+        steps = Steps(tmp_path / "parts")
+        steps.keep("a step", 1)
+        (tmp_path / "parts" / "mine.txt").write_text("kept")
+        steps.remove()
+        assert [path.name for path in (tmp_path / "parts").iterdir()] == ["mine.txt"]
 
     def test_nothing_to_go_on_with(self, tmp_path):
         with pytest.raises(ValueError, match="There is none in"):
@@ -139,20 +171,6 @@ class TestSearch:
 def run_job(folder: Path, resume: bool) -> None:
     torch.set_num_threads(1)
     JOB.run(folder, open_console(quiet=True), resume=resume)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """The content of all files, without the times in them."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name not in ("report.html", "model.onnx"):
-            content = path.read_bytes()
-            if path.name in ("settings.json", "history.json"):
-                values = json.loads(content)
-                values.get("settings", values).pop("seconds")
-                content = json.dumps(values).encode()
-            found[str(path.relative_to(folder))] = content
-    return found
 
 
 def assert_nothing_half_written(folder: Path) -> None:

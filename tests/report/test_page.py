@@ -79,11 +79,14 @@ def test_how_to_load_it(tmp_path):
     result = small_result("binary")
     result.save(tmp_path / "run")
     inside = result.report(tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert json.dumps(str(tmp_path / "run")) in inside
+    assert '"folder":"run"' in inside
     outside = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert '"folder":null' in outside
     named = result.report(tmp_path / "named.html", folder="runs/mine")
     assert '"folder":"runs/mine"' in named.read_text(encoding="utf-8")
+    for folder in (tmp_path / "mine", "../elsewhere/mine"):  # a page is passed on
+        named = result.report(tmp_path / "named.html", folder=folder, force=True)
+        assert '"folder":"mine"' in named.read_text(encoding="utf-8")
 
 
 def test_a_huge_network_makes_a_small_page():

@@ -14,6 +14,7 @@ from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit
 from torchsparcs import SearchConfig, SearchResult, search
 from torchsparcs.cutting.ladder import Rung
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching import finishing
 from torchsparcs.searching.folded import FOLDS, FoldedData, Judgement
 from torchsparcs.searching.result import ROUNDING
 from torchsparcs.searching.strategies import STRATEGIES
@@ -113,14 +114,16 @@ class TestTheFront:
     def test_remembers_how_it_was_found(self, kink, xor):
         settings = kink.settings
         assert settings["penalty_weights"] == [1e-3, 1e-4]
-        assert {c.penalty_weight for c in kink.front} <= {None, 1e-3, 1e-4}
+        assert {c.penalty_weight for c in kink.front} <= {None, 0.0, 1e-3, 1e-4}
         assert kink.linear.penalty_weight is None
         assert (settings["rows"], settings["judged_rows"], settings["fits"]) == (200, 200, 5)
         assert settings["widths"] == [3, 12, 6, 1]
         assert settings["config"] == dataclasses.asdict(dataclasses.replace(QUICK, steps=100))
         larger, smaller = xor.settings["penalty_weights"]
         assert smaller == pytest.approx(larger / 5)
-        for candidate in (*kink.front, kink.linear):
+        grown = [c for c in (*kink.front, kink.linear) if c.penalty_weight != 0]
+        assert all(c.member is None for c in kink.front if c.penalty_weight == 0)
+        for candidate in grown:
             mine = kink.history.member(candidate.member)
             assert candidate.member % 5 == 4
             assert mine.recruited[-1] == [0, 0] or candidate.member >= 5
@@ -177,7 +180,11 @@ class TestWeights:
 class TestValidation:
     pair = (np.random.default_rng(5).uniform(-1, 1, (50, 3)),)
 
-    def test_given_rows_judge_and_are_never_fitted(self, everything):
+    def test_given_rows_judge_and_are_never_fitted(self, everything, monkeypatch):
+        """Where all networks go on, whatever is said of them, they are the same ones."""
+        everybody = lambda self, rungs, bands: [finishing._within(rungs, b) for b in bands]  # noqa: E731
+        monkeypatch.setattr(finishing.Finishing, "_contenders", everybody)
+        monkeypatch.setattr(finishing, "_score", lambda found: 0)
         x = self.pair[0]
         plain = found(validation=(x, np.abs(x[:, 0])))
         corrupt = found(validation=(x, 1000 * np.sin(99 * x[:, 1])))
@@ -230,6 +237,7 @@ class TestDivergence:
             return train(self, name, *rest, **options)
 
         monkeypatch.setattr("torchsparcs.searching.table_search.LANDINGS", 0)
+        monkeypatch.setattr(finishing.Finishing, "run", lambda self, rungs, largest: [])
         monkeypatch.setattr(Executor, "train", bursting)
         result = found()
         assert tuned == ["tuning 1", "tuning 2"]
@@ -334,6 +342,7 @@ class TestAtTheDoor:
         ("options", "message"),
         [
             ({"seed": "a"}, "seed to be an integer"),
+            ({"seed": 10**30}, "a seed of at most 64 bits"),
             ({"device": "foo"}, "Expected a device like"),
             ({"widths": 32}, "Expected widths of hidden layers"),
             ({"activation": torch.tanh}, "activation by its name"),

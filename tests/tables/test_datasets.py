@@ -49,9 +49,10 @@ def test_a_table_comes_from_any_file(tmp_path, name):
     path = file(tmp_path, name, FILES[name])
     dataset = load_dataset(path, "price")
     assert (dataset.name, dataset.target) == (name.split(".")[0], "price")
-    pd.testing.assert_frame_equal(dataset.X, TABLE.drop(columns="price"))
+    table = TABLE.astype({"c d": object} if name.endswith(".parquet") else {})  # rows share texts
+    pd.testing.assert_frame_equal(dataset.X, table.drop(columns="price"))
     pd.testing.assert_series_equal(dataset.y, TABLE["price"])
-    pd.testing.assert_frame_equal(read_table(str(path)), TABLE)
+    pd.testing.assert_frame_equal(read_table(str(path)), table)
     assert list(load_dataset(path, ["b", "price"]).y) == ["b", "price"]
 
 

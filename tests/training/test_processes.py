@@ -1,12 +1,16 @@
 """Several processes at one training or one search: the outcome is that of a single one."""
 
 import multiprocessing
+import os
+import signal
 import subprocess
 import sys
+import time
 import traceback
 from pathlib import Path
 
 import numpy as np
+import outcomes
 import pytest
 import torch
 import torch.distributed as dist
@@ -28,6 +32,7 @@ from torchsparcs.parallel.executor import engine_of
 from torchsparcs.training import loop
 from torchsparcs.training.devices import Ranks
 
+FOLDERS = [str(folder) for folder in Path(__file__).parents[:2]]
 WORLD = 2
 FORK = multiprocessing.get_context("fork")
 
@@ -208,6 +213,39 @@ class TestTraining:
 
         assert in_processes(work, tmp_path) == [[(0, 2), (1, 3), (2, 4)]] * 2
 
+    @pytest.mark.parametrize(
+        ("other", "named"),
+        [
+            ({"rows": 60}, "data"),
+            ({"weights": torch.linspace(1, 2, 80)}, "weights"),
+            ({"validation": kinks(20)}, "validation"),
+            ({"widths": [3, 5, 1]}, "module"),
+            ({"lr": 0.5}, "lr"),
+            ({"checkpoint": "run.ckpt"}, "checkpoint"),
+        ],
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+    def test_other_calls_are_refused_by_all(self, tmp_path, other, named):
+        def work():
+            mine = {} if Ranks.current().is_first else dict(other)
+            network = SpectralNetwork(mine.pop("widths", [3, 4, 1]))
+            data, config = kinks(mine.pop("rows", 80)), TrainConfig(lr=mine.pop("lr", 0.1))
+            words = rf"all 2 processes\. Process 1 got other {named} than process 0\."
+            with pytest.raises(ValueError, match=words):
+                train(network, data, config, progress=False, **mine)
+            return True
+
+        assert in_processes(work, tmp_path) == [True, True]
+
+    def test_an_error_before_the_work_is_everybodys(self, tmp_path):
+        def work():
+            config = None if Ranks.current().is_first else "none"
+            with pytest.raises(ValueError, match=r"Expected a TrainConfig\. Got str"):
+                train(SpectralNetwork([3, 4, 1]), kinks(), config, progress=False)  # type: ignore[arg-type]
+            return True
+
+        assert in_processes(work, tmp_path) == [True, True]
+
     def test_a_wrapped_module_is_refused(self, tmp_path):
         def work():
             wrapped = nn.parallel.DistributedDataParallel(SpectralNetwork([3, 4, 1]))
@@ -259,7 +297,7 @@ class TestOwnLoop:
     def test_lightning_fabric(self, tmp_path):
         pytest.importorskip("lightning_fabric", reason="needs lightning-fabric")
         script = tmp_path / "fabric_loop.py"
-        script.write_text(FABRIC.format(tests=str(Path(__file__).parent)))
+        script.write_text(FABRIC.format(tests=FOLDERS))
         subprocess.run([sys.executable, script, tmp_path], check=True, timeout=120)
         alone = alone_loop()[0]
         for rank in range(WORLD):
@@ -272,7 +310,7 @@ class TestOwnLoop:
 FABRIC = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 import numpy as np
 from lightning_fabric import Fabric
 from test_processes import own_loop, trained
@@ -290,6 +328,22 @@ np.savez(folder / f"train{{fabric.global_rank}}.npz", **trained()[0])
 """
 
 
+LISTENS = """
+import os, sys
+sys.path[:0] = {tests!r}
+from sockets import is_local, listening, sockets_of
+from torchsparcs.training.devices import started
+
+with started() as ranks:
+    ranks.gather(None)
+    mine, all_of_them = sockets_of(os.getpid()), listening()
+    heard = [all_of_them[inode] for inode in mine if inode in all_of_them]
+    verdict, interface = bool(heard) and all(map(is_local, heard)), os.environ["GLOO_SOCKET_IFNAME"]
+    os.write(1, f"{{verdict}} through {{interface}}\\n".encode())  # whole, whoever else prints
+    ranks.gather(None)
+"""
+
+
 SEARCH = {"config": SearchConfig(steps=30, longest=30, path=2, shrink=0.4), "progress": False}
 
 
@@ -297,6 +351,18 @@ def found_by_search():
     x, y = kinks(120)
     result = search(x.numpy(), y.numpy(), widths=(16, 8), **SEARCH)
     return [(c.architecture, c.score, state(c.network)) for c in result.front]
+
+
+def children_of(process: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended
+            continue
+        if parent == process:
+            found.append(int(path.parent.name))
+    return sorted(found)
 
 
 class TestSearch:
@@ -307,6 +373,39 @@ class TestSearch:
             for mine, its in zip(alone, found, strict=True):
                 assert_same(mine[2], its[2])
 
+    @pytest.mark.parametrize(
+        ("other", "named"),
+        [
+            ({"rows": 110}, "rows, preprocessing"),
+            ({"sample_weight": np.linspace(1, 2, 120)}, "rows, preprocessing"),
+            ({"max_parameters": 50}, "max_parameters"),
+            ({"seed": 1}, "seed, rows"),
+            ({"checkpoint": "parts"}, "checkpoint"),
+        ],
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+    def test_other_calls_are_refused_by_all(self, tmp_path, other, named):
+        def work():
+            mine = {} if Ranks.current().is_first else dict(other)
+            x, y = kinks(mine.pop("rows", 120))
+            words = rf"all 2 processes\. Process 1 got other {named} than process 0\."
+            with pytest.raises(ValueError, match=words):
+                search(x.numpy(), y.numpy(), **SEARCH, **mine)
+            return True
+
+        assert in_processes(work, tmp_path) == [True, True]
+
+    def test_bad_rows_of_one_are_everybodys_error(self, tmp_path):
+        def work():
+            x, y = kinks(120)
+            if not Ranks.current().is_first:
+                x[3, 1] = torch.nan
+            with pytest.raises(ValueError, match="Got 1 NaN in 'x1'"):
+                search(x.numpy(), y.numpy(), **SEARCH)
+            return True
+
+        assert in_processes(work, tmp_path) == [True, True]
+
     def test_torchrun(self, tmp_path):
         command = [
             sys.executable,
@@ -316,6 +415,8 @@ class TestSearch:
             "iris",
             "--steps",
             "20",
+            "--widths",
+            "16",
         ]
         subprocess.run([*command, "--out", tmp_path / "one"], check=True, timeout=120)
         two = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
@@ -327,6 +428,46 @@ class TestSearch:
         one, both = load_result(tmp_path / "one"), load_result(tmp_path / "two")
         assert [c.score for c in one.front] == [c.score for c in both.front]
         assert [c.architecture for c in one.front] == [c.architecture for c in both.front]
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="looks for sockets in /proc")
+    def test_torchrun_listens_on_this_machine_alone(self, tmp_path):
+        """The processes, that is; the launcher's own store is torch's."""
+        script = tmp_path / "listens.py"
+        script.write_text(LISTENS.format(tests=FOLDERS))
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", script]
+        environment = {k: v for k, v in os.environ.items() if k != "GLOO_SOCKET_IFNAME"}
+        done = subprocess.run(
+            command, check=True, timeout=240, capture_output=True, text=True, env=environment
+        )
+        assert sorted(done.stdout.splitlines()) == ["True through lo"] * 2
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="looks for the processes in /proc")
+    def test_torchrun_goes_on_after_a_process_is_killed(self, tmp_path):
+        """kill -9 of one ends the others too; resumed, it finds what it would have found."""
+        start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
+        start += ["torchsparcs", "search"]
+        asked = ["iris", "--steps", "20", "--widths", "8", "--quiet", "--out"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run([*start, *asked, tmp_path / "whole"], check=True, timeout=300, **quiet)
+        folder = tmp_path / "killed"
+        launcher = subprocess.Popen([*start, *asked, folder], **quiet)
+        try:
+            while not list((folder / "parts").glob("training *-*.safetensors")):
+                assert launcher.poll() is None
+                time.sleep(0.01)
+            ranks = children_of(launcher.pid)
+            os.kill(ranks[-1], signal.SIGKILL)
+            assert launcher.wait(120) != 0
+        finally:
+            launcher.kill()
+            launcher.wait()
+        assert len(ranks) == 2
+        assert not any(Path(f"/proc/{rank}").exists() for rank in ranks)
+        assert not (folder / "settings.json").exists()
+        subprocess.run([*start, "--resume", folder, "--quiet"], check=True, timeout=300, **quiet)
+        outcomes.assert_same(load_result(tmp_path / "whole"), load_result(folder))
+        names = [{path.name for path in (tmp_path / run).rglob("*")} for run in ("whole", "killed")]
+        assert names[0] == names[1]
 
     def test_torchrun_tells_an_error_once(self):
         command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from torchsparcs.command import STOPPED, loading
-from torchsparcs.command.messages import is_first_here, one_line_warnings, processes, say
+from torchsparcs.command.messages import is_first_here, one_line_warnings, processes, say, tell
 from torchsparcs.command.options import (
     DATASETS,
     ENGINES,
@@ -160,11 +160,12 @@ def search(
     }
     with loading():
         from torchsparcs.command.console import open_console
-        from torchsparcs.command.jobs import Job, folder_for, is_finished
+        from torchsparcs.command.jobs import Job, clear_leftovers, folder_for, is_finished
         from torchsparcs.training.devices import started
     with started() as ranks:
         if resume is not None:
             if is_finished(resume):
+                ranks.first(lambda: clear_leftovers(resume))
                 say(f"{resume} is finished: sparcs show {resume} prints what was found.")
                 return
             job, folder = Job.begun_in(resume), resume
@@ -181,7 +182,7 @@ def search(
             progress=console.is_terminal and not quiet,
         )
         if quiet and ranks.is_first:
-            typer.echo(folder)
+            tell(str(folder))
 
 
 @app.command()
@@ -220,12 +221,16 @@ def predict(
         ),
     ] = None,
     pick: Pick = None,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Leave texts of a CSV as they are that begin like a formula."),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Predict every row of a table, as CSV. Of classes it gives each one's probability."""
     with loading():
         from torchsparcs.command import runs
-    runs.predict(run, data, output, pick=pick, force=force)
+    runs.predict(run, data, output, pick=pick, raw=raw, force=force)
 
 
 @app.command()

@@ -12,7 +12,8 @@ from rich.text import Text
 from torchsparcs.command.options import RULES
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.reading import quoted
-from torchsparcs.report.wording import judged_by
+from torchsparcs.files.visible import visible, visible_lines
+from torchsparcs.report.wording import judged_by, made_with
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
 
@@ -29,11 +30,18 @@ FILES = {
 }
 
 
+class SafeConsole(Console):
+    """A console that no text can steer; its styles are its own."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible_lines(text), **options)
+
+
 def open_console(quiet: bool = False) -> Console:
     """A console for plain text: a column called [red] is nothing but its name."""
     options: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False, "quiet": quiet}
-    console = Console(**options)
-    return console if console.is_terminal else Console(**options, width=PIPE_WIDTH)
+    console = SafeConsole(**options)
+    return console if console.is_terminal else SafeConsole(**options, width=PIPE_WIDTH)
 
 
 def summary(name: str, rows: int, columns: int, target: Target) -> str:
@@ -42,7 +50,7 @@ def summary(name: str, rows: int, columns: int, target: Target) -> str:
         aim = f"regression of {quoted(target.names)}"
     else:
         aim = f"{len(target.classes)} classes in {quoted(target.names)}: {quoted(target.classes)}"
-    return f"{name}: {rows:,} rows, {columns:,} columns; {aim}"
+    return f"{visible(name)}: {rows:,} rows, {columns:,} columns; {aim}"
 
 
 def print_front(console: Console, result: SearchResult, pick: str | int) -> None:
@@ -123,22 +131,23 @@ def _columns_read(result: SearchResult, candidate: Candidate) -> str:
 
 def print_files(console: Console, folder: Path, lacking: str | None) -> None:
     """Print what is in the folder, ``lacking``: why it has no model.onnx, and what is next."""
-    console.print(f"In {folder}:")
+    console.print(f"In {visible(str(folder))}:")
     console.print(pairs({k: v for k, v in FILES.items() if not lacking or k != "model.onnx"}))
     if lacking:
         console.print(lacking)
-    run = shlex.quote(str(folder))
+    run = visible(shlex.quote(str(folder)))
     console.print("\nNext:")
     console.print(f"  sparcs show {run}\n  sparcs predict {run} DATA -o predictions.csv")
 
 
 def print_facts(console: Console, settings: dict[str, Any]) -> None:
     """Print what a front was found with."""
+    made = made_with(settings)
     facts = {
         "searched": f"up to {' → '.join(map(str, settings['widths']))}, seed {settings['seed']}",
         "judged": f"on {judged_by(settings)}",
-        "took": f"{settings['seconds']:.0f} s on {settings['device']}",
-        "version": f"torchsparcs {settings.get('version', 'unknown')}",
+        "took": f"{made['wall time']} on {made['device']}",
+        "version": f"torchsparcs {made['torchsparcs']}",
     }
     console.print(pairs(facts))
 

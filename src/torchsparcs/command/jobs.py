@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from torchsparcs.searching.folder import check_folder, free_folder
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset, table_name
-from torchsparcs.tables.readers import FILES
+from torchsparcs.tables.readers import FILES, ParquetFiles
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.tables.target import Target
 from torchsparcs.training.devices import Ranks
@@ -56,9 +57,13 @@ class Job(Record):
         if not path.is_file():
             raise ValueError(f"Expected a search to go on with. {folder} has none.")
         try:
-            return cls.from_json(read_json(path))
+            job = cls.from_json(read_json(path))
         except ValueError as error:
             raise ValueError(f"Expected a search to go on with. {path} is damaged.") from error
+        if job.data in BUILT_IN:
+            return job
+        there = os.path.normpath(os.path.join(os.path.realpath(folder), job.data))
+        return dataclasses.replace(job, data=there)
 
     def run(
         self,
@@ -75,7 +80,7 @@ class Job(Record):
         X, y = self._rows(console)
         with _kept_or_cleared(folder, resume, ranks) as steps:
             if not resume:
-                ranks.first(lambda: self._begin(folder / PARTS, steps))
+                ranks.first(lambda: self._begin(folder, steps))
             count = self.steps
             result = search(
                 X,
@@ -93,35 +98,36 @@ class Job(Record):
                 resume="auto",
                 progress=progress,
             )
+            steps.check_there()
             if ranks.is_first:
                 self._write(self._described(result), folder, console)
-                (folder / PARTS / JOB).unlink()  # from here on it is finished
-                steps.remove()
+                steps.remove()  # of its files job.json first: from there on it is finished
 
-    def _begin(self, parts: Path, steps: Steps) -> None:
+    def _begin(self, folder: Path, steps: Steps) -> None:
         steps.clear()
         is_file = self.data not in BUILT_IN
-        there = dataclasses.replace(self, data=str(Path(self.data).absolute())) if is_file else self
+        there = dataclasses.replace(self, data=_seen_from(folder, self.data)) if is_file else self
         text = json.dumps(there.to_json(), indent=1) + "\n"
-        write_atomically(parts / JOB, text.encode())
+        write_atomically(folder / PARTS / JOB, text.encode())
 
     def _rows(self, console: Console) -> tuple[Any, Any]:
         """What :func:`search` takes: a table, or of a large file a stream."""
         target = list(self.target) if isinstance(self.target, tuple) else self.target
         path = Path(self.data)
-        if path.is_file() and _is_large(path) and path.name.lower().endswith((*FILES,)):
-            console.print(f"{self.data}: too large to be read whole, {path.stat().st_size:,} bytes")
+        is_table = path.is_file() and path.name.lower().endswith((*FILES,))
+        if is_table and (size := _size(path)) > LARGE:
+            console.print(f"{path.name}: too large to be read whole, {size:,} bytes")
             return RowStream.of(path, target, drop=self.drop), None
         dataset = load_dataset(self.data, target, drop=self.drop)
         rows, columns = dataset.X.shape
-        console.print(summary(self.data, rows, columns, Target.fit(dataset.y, self.task)))
+        console.print(summary(path.name, rows, columns, Target.fit(dataset.y, self.task)))
         return dataset.X, dataset.y
 
     def _described(self, result: SearchResult) -> SearchResult:
         """``result``, whose settings also say what the command line was asked for."""
         names = result.target.names
         asked = {
-            "data": self.data,
+            "data": Path(self.data).name,
             "target": names[0] if len(names) == 1 else list(names),
             "dropped": list(self.drop),
             "pick": self.pick,
@@ -150,8 +156,20 @@ def folder_for(data: str, out: Path | None, force: bool) -> Path:
     return folder
 
 
-def _is_large(path: Path) -> bool:
-    return path.stat().st_size > LARGE / (PACKED if path.suffix == ".gz" else 1)
+def _seen_from(folder: Path, path: str) -> str:
+    """``path`` as one goes there from ``folder``: what lies above both is not named."""
+    there = Path(os.path.realpath(Path(path).parent), Path(path).name)  # its own name, if a link
+    try:
+        return os.path.relpath(there, os.path.realpath(folder))
+    except ValueError:  # on another drive of Windows
+        return str(there)
+
+
+def _size(path: Path) -> int:
+    """The bytes of a table once it is unpacked, as far as its file tells."""
+    if path.suffix.lower() == ".parquet":
+        return ParquetFiles(path).size
+    return path.stat().st_size * (PACKED if path.suffix.lower() == ".gz" else 1)
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -161,6 +179,17 @@ def is_unfinished(folder: Path) -> bool:
 
 def is_finished(folder: Path) -> bool:
     return (folder / "settings.json").is_file() and not is_unfinished(folder)
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Take away the parts of a finished search that was killed while it did so itself.
+
+    Where somebody works there, or may not write, they stay.
+    """
+    if (folder / PARTS).is_dir() and is_finished(folder):
+        with contextlib.suppress(ValueError, OSError), lock_steps(folder / PARTS) as steps:
+            if is_finished(folder):
+                steps.remove()
 
 
 @contextlib.contextmanager

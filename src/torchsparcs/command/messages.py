@@ -2,11 +2,14 @@
 
 import contextlib
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import typer
+
+from torchsparcs.files.visible import visible, visible_lines
 
 COLOURS = {"error": typer.colors.RED, "warning": typer.colors.YELLOW}
 
@@ -15,7 +18,14 @@ def say(text: str, kind: str = "") -> None:
     """Print one line on stderr, whatever the lines of ``text``."""
     line = " ".join(part.strip() for part in text.splitlines() if part.strip())
     start = f"{typer.style(f'{kind}:', fg=COLOURS[kind])} " if kind else ""
-    typer.echo(start + line, err=True)
+    typer.echo(start + visible(line), err=True)
+
+
+def tell(text: str | bytes, *, nl: bool = True) -> None:
+    """Print ``text`` on stdout, for a program as it is, for a terminal as it may be seen."""
+    if sys.stdout.isatty():
+        text = visible_lines(text if isinstance(text, str) else text.decode())
+    typer.echo(text, nl=nl)
 
 
 def is_first_here() -> bool:

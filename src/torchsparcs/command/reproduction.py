@@ -13,7 +13,7 @@ from rich.text import Text
 
 from torchsparcs import experiments
 from torchsparcs.command.console import open_console, pairs
-from torchsparcs.command.messages import forcible, say
+from torchsparcs.command.messages import forcible, say, tell
 from torchsparcs.command.options import checked_device
 from torchsparcs.experiments.experiment import Claim
 from torchsparcs.parallel.executor import engine_of
@@ -79,7 +79,7 @@ def reproduce(
     console.print(f"In {folder}:")
     console.print(pairs(FILES))
     if quiet:
-        typer.echo(folder)
+        tell(str(folder))
 
 
 def _setting(setting: Any, data: str | None) -> Any:

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import torch
-import typer
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
-from torchsparcs.command.messages import forcible
+from torchsparcs.command.jobs import clear_leftovers
+from torchsparcs.command.messages import forcible, tell
 from torchsparcs.export.deployment import to_onnx
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.export.saving import save
@@ -14,12 +14,12 @@ from torchsparcs.files.atomic import write_atomically
 from torchsparcs.report.page import check_place
 from torchsparcs.searching.result import Candidate, SearchResult, load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
-from torchsparcs.tables.readers import WRITERS, read_table
+from torchsparcs.tables.readers import WRITERS, read_table, without_formulas
 
 
 def show(run: Path) -> None:
     """Print the front and what it was found with."""
-    result, console = load_result(run), open_console()
+    result, console = _loaded(run), open_console()
     settings, name = result.settings, result.settings.get("data", run.name)
     if result.preprocessing is not None:
         columns = len(result.inputs.columns)
@@ -30,33 +30,36 @@ def show(run: Path) -> None:
 
 def write_report(run: Path, out: Path | None, *, force: bool) -> None:
     """Write the page into the folder, or to the file ``out``."""
-    result = load_result(run)
+    result = _loaded(run)
     path = run / "report.html" if out is None else out
     if out is not None:
         _check_file(path, force)
     result.report(path, folder=run, force=True)
-    typer.echo(f"{path.stat().st_size / 1e6:.1f} MB in {path}")
+    tell(f"{path.stat().st_size / 1e6:.1f} MB in {path}")
 
 
-def predict(run: Path, data: str, output: Path | None, *, pick: str | None, force: bool) -> None:
+def predict(
+    run: Path, data: str, output: Path | None, *, pick: str | None, raw: bool, force: bool
+) -> None:
     """Print the predictions for ``data``, or write them to the file ``output``."""
     ending = ".csv" if output is None else output.suffix.lower()
     if ending not in WRITERS:
         raise ValueError(f"Expected a file that ends in {', '.join(WRITERS)}. Got {str(output)!r}.")
     if output is not None:
         _check_file(output, force)
-    result = load_result(run)
+    result = _loaded(run)
     if result.preprocessing is None:
         raise ValueError(f"Expected a search of a table to predict one. {run} is one of a network.")
     table = load_dataset(data).X if data in BUILT_IN else read_table(data)
     table.columns = [str(column) for column in table.columns]
-    raw = result.outputs(table, _rule(result, pick))
-    content = WRITERS[ending](result.target.predictions(raw))
+    predictions = result.target.predictions(result.outputs(table, _rule(result, pick)))
+    is_safe = raw or ending != ".csv"
+    content = WRITERS[ending](predictions if is_safe else without_formulas(predictions))
     if output is None:
-        typer.echo(content, nl=False)
+        tell(content, nl=False)
         return
     write_atomically(output, content)
-    typer.echo(f"{len(raw):,} rows in {output}")
+    tell(f"{len(predictions):,} rows in {output}")
 
 
 def export(run: Path, format: str, output: Path | None, *, pick: str | None, force: bool) -> None:
@@ -66,7 +69,7 @@ def export(run: Path, format: str, output: Path | None, *, pick: str | None, for
         raise ValueError(
             f"Expected a file that ends in {ending} for the format {format}. Got {str(output)!r}."
         )
-    result = load_result(run)
+    result = _loaded(run)
     rule = _rule(result, pick)
     candidate = result.pick(rule)
     path = run / f"model-{rule}{ending}" if output is None else output
@@ -77,8 +80,8 @@ def export(run: Path, format: str, output: Path | None, *, pick: str | None, for
         note = note.format(shape=candidate.row_shape)
     else:
         write(result.deployed(candidate), path)
-    typer.echo(f"{candidate.architecture}: {candidate.parameters:,} parameters in {path}")
-    typer.echo(note.format(settings=run / "settings.json", path=str(path)))
+    tell(f"{candidate.architecture}: {candidate.parameters:,} parameters in {path}")
+    tell(note.format(settings=run / "settings.json", path=str(path)))
 
 
 def _export_network(candidate: Candidate, format: str, path: Path) -> None:
@@ -91,6 +94,13 @@ def _export_network(candidate: Candidate, format: str, path: Path) -> None:
         raise ValueError(
             f"Expected onnx or safetensors for a network that was searched. Got {format}."
         )
+
+
+def _loaded(run: Path) -> SearchResult:
+    """What was found in ``run``; what a killed process left beside it goes."""
+    result = load_result(run)
+    clear_leftovers(run)
+    return result
 
 
 def _rule(result: SearchResult, pick: str | None) -> str | int:

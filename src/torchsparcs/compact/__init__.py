@@ -1,4 +1,13 @@
 """Ordinary networks and chains in direct space, the results of a search; they know no spectra."""
 
 # The files that other rooms may use; the rest are this room's own.
-__all__ = ["chain", "direct", "network", "normalised_chain", "population", "stages"]
+__all__ = [
+    "chain",
+    "direct",
+    "fitting",
+    "network",
+    "normalised_chain",
+    "population",
+    "sparse",
+    "stages",
+]

@@ -226,6 +226,11 @@ def parameter_count(direct: DirectSpace) -> int:
     return weights + sum(bias.numel() for bias in biases if bias.any())
 
 
+def connection_count(direct: DirectSpace) -> int:
+    """Count the weights and biases that are not zero."""
+    return int(direct.weights.count_nonzero() + direct.bias.count_nonzero())
+
+
 def activities(direct: DirectSpace, inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Activities for each row, (n, I + 1 + H), a constant 1 after the inputs; and E[f'²], (H,)."""
     sources = [inputs, torch.ones_like(inputs[:, :1])]

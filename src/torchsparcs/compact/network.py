@@ -1,8 +1,8 @@
-"""Compact networks: plain linear blocks and additions, loadable and exportable anywhere."""
+"""Compact networks: linear blocks and additions, loadable and exportable anywhere."""
 
 import copy
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 import torch
@@ -15,12 +15,13 @@ from torchsparcs.compact.direct import (
     layer_labels,
     layer_slices,
 )
+from torchsparcs.compact.sparse import SparseLinear
 from torchsparcs.spectral.activations import Activation, HasActivation
 from torchsparcs.spectral.network import Size, check_input, checked_widths
 
 
 class CompactNetwork(nn.Module, HasActivation):
-    """Layers of ``nn.Linear`` blocks, added up where several meet, and one activation.
+    """Layers of linear blocks, added up where several meet, and one activation.
 
     >>> network = CompactNetwork([64, 14, 10], [(1, 0), (2, 0), (2, 1)])
     >>> print(network.describe())
@@ -32,6 +33,8 @@ class CompactNetwork(nn.Module, HasActivation):
         reads: the inputs it reads, where the others do not matter; all by default.
         biased: the layers that have a bias; all but the input by default.
         maximal: the size of the network this one was extracted from, for :meth:`describe`.
+        kept: the places of the numbers that a block has, by its name "target_source", where it has
+            not all of them; see :class:`SparseLinear`.
 
     Shape:
         - input (..., widths[0]), output (..., widths[-1])
@@ -46,6 +49,7 @@ class CompactNetwork(nn.Module, HasActivation):
         reads: Sequence[int] | None = None,
         biased: Sequence[int] | None = None,
         maximal: Size | Sequence | None = None,
+        kept: Mapping[str, Sequence[int]] | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
@@ -75,6 +79,9 @@ class CompactNetwork(nn.Module, HasActivation):
         for layer in layers:
             if all(target != layer for target, _ in self.connections):
                 raise ValueError(f"Expected every layer to be connected. Layer {layer} is not.")
+        self.kept = {name: tuple(places) for name, places in (kept or {}).items()} or None
+        if unknown := set(self.kept or ()) - {f"{t}_{s}" for t, s in self.connections}:
+            raise ValueError(f"Expected kept by the names of blocks. Got {sorted(unknown)[0]!r}.")
         sizes = (self.inputs_read, *self.widths[1:])
         self.blocks = nn.ModuleDict()
         self._block_names = []  # of each layer: (name of the block, source layer)
@@ -83,16 +90,28 @@ class CompactNetwork(nn.Module, HasActivation):
             for source in sources:
                 # the first block of a layer carries its bias
                 bias = source == sources[0] and layer in self.biased
-                self.blocks[f"{layer}_{source}"] = nn.Linear(
-                    sizes[source], sizes[layer], bias=bias, device=device, dtype=dtype
-                )
+                name, shape = f"{layer}_{source}", (sizes[source], sizes[layer])
+                if self.kept is not None and name in self.kept:
+                    places = self.kept[name]
+                    block = SparseLinear(*shape, places, device=device, dtype=dtype)
+                    self.blocks[name] = block
+                else:
+                    self.blocks[name] = nn.Linear(*shape, bias=bias, device=device, dtype=dtype)
             self._block_names.append([(f"{layer}_{source}", source) for source in sources])
 
     @classmethod
     def from_direct(
-        cls, direct: DirectSpace, *, maximal: Size | None, dtype: torch.dtype
+        cls,
+        direct: DirectSpace,
+        *,
+        maximal: Size | None,
+        dtype: torch.dtype,
+        sparse: bool = False,
     ) -> "CompactNetwork":
-        """A compact network of the layers, blocks and biases of ``direct`` that are not zero."""
+        """A compact network of the layers, blocks and biases of ``direct`` that are not zero.
+
+        ``sparse``: blocks with zeros have only the other numbers as parameters.
+        """
         rows, columns = layer_slices(direct)
         blocks = connected_blocks(direct)
         last = len(rows)
@@ -103,6 +122,13 @@ class CompactNetwork(nn.Module, HasActivation):
         blocks = {(t, s): block[:, read] if s == 0 else block for (t, s), block in blocks.items()}
         biases = {layer: direct.bias[rows[layer - 1]] for layer in range(1, last + 1)}
         biased = [layer for layer, bias in biases.items() if bias.any()]
+        matrices = _with_biases(blocks, biases)
+        kept = {
+            f"{target}_{source}": matrix.flatten().nonzero().squeeze(1).tolist()
+            for (target, source), matrix in matrices.items()
+            if matrix.any()
+            and not matrix[:, : None if _carries_bias(target, source, blocks, biased) else -1].all()
+        }
         network = cls(
             [s.stop - s.start for s in (columns[0], *rows)],
             list(blocks),
@@ -110,21 +136,26 @@ class CompactNetwork(nn.Module, HasActivation):
             activation=copy.deepcopy(direct.activation),
             biased=biased,
             maximal=maximal,
+            kept=kept if sparse else None,
             device="meta",
             dtype=dtype,
         )
         # no numbers are drawn on the way: looking at a network must not change what comes after
         activation, network.activation = network.activation, None  # type: ignore[assignment]
-        read_inputs, network._read = network._read, None
+        buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
         network.to_empty(device=direct.weights.device)
-        network.activation = activation
-        network._read = None if read_inputs is None else read_inputs.to(direct.weights.device)
         with torch.no_grad():
-            for (target, source), block in blocks.items():
+            for name, buffer in network.named_buffers():
+                buffer.copy_(buffers[name])
+            network.activation = activation
+            for (target, source), matrix in matrices.items():
                 linear = network.block(target, source)
-                linear.weight.copy_(block)
+                if isinstance(linear, SparseLinear):
+                    linear.values.copy_(matrix.flatten()[linear.places])
+                    continue
+                linear.weight.copy_(matrix[:, :-1])
                 if linear.bias is not None:
-                    linear.bias.copy_(biases[target])
+                    linear.bias.copy_(matrix[:, -1])
         return network
 
     def to_direct(self) -> DirectSpace:
@@ -143,15 +174,15 @@ class CompactNetwork(nn.Module, HasActivation):
                 columns = torch.arange(self.widths[source]) + inputs + starts[source - 1]
             weights[rows, columns.to(weights.device)] = linear.weight.detach().to(weights)
             if linear.bias is not None:
-                bias[rows] = linear.bias.detach()
+                bias[rows] += linear.bias.detach().to(weights)
         layers = layer_labels(self.widths, weight.device)
         dtype = torch.float64 if self.has_named_activation else next(self.parameters()).dtype
         return DirectSpace(weights, bias, layers, self.named_activation, dtype)
 
-    def block(self, target: int, source: int) -> nn.Linear:
-        """The ``nn.Linear`` from layer ``source`` to layer ``target``."""
+    def block(self, target: int, source: int) -> nn.Linear | SparseLinear:
+        """The map from layer ``source`` to layer ``target``."""
         linear = self.blocks[f"{target}_{source}"]
-        assert isinstance(linear, nn.Linear)
+        assert isinstance(linear, nn.Linear | SparseLinear)
         return linear
 
     def forward(self, input: Tensor) -> Tensor:
@@ -189,8 +220,11 @@ class CompactNetwork(nn.Module, HasActivation):
 
     @property
     def size(self) -> Size:
-        sizes = (self.inputs_read, *self.widths[1:])
-        macs = sum(sizes[t] * sizes[s] for t, s in self.connections)
+        blocks = [self.block(*pair) for pair in self.connections]
+        macs = sum(
+            block.weight_count if isinstance(block, SparseLinear) else block.weight.numel()
+            for block in blocks
+        )
         return Size(self.widths, self.parameter_count, macs)
 
     @property
@@ -204,6 +238,10 @@ class CompactNetwork(nn.Module, HasActivation):
         parts = [consecutive]
         parts += [f"skip {self._in_words(skips)}"] * bool(skips)
         parts += [f"without {self._in_words(missing)}"] * bool(missing)
+        if self.kept is not None:
+            sizes = (self.inputs_read, *self.widths[1:])
+            dense = sum(sizes[t] * sizes[s] for t, s in self.connections)
+            parts += [f"{self.size.macs:,} of {dense:,} weights"] * (self.size.macs < dense)
         return ", ".join(parts)
 
     def _in_words(self, pairs: list[tuple[int, int]]) -> str:
@@ -227,6 +265,26 @@ class CompactNetwork(nn.Module, HasActivation):
 
     def __repr__(self) -> str:
         return f"CompactNetwork({self.describe()})"
+
+
+def _with_biases(
+    blocks: dict[tuple[int, int], Tensor], biases: dict[int, Tensor]
+) -> dict[tuple[int, int], Tensor]:
+    """The blocks with one column more, in which the first one of each layer carries its bias."""
+    first = {target: min(s for t, s in blocks if t == target) for target, _ in blocks}
+    return {
+        (target, source): torch.cat(
+            [block, biases[target][:, None] * (source == first[target])], dim=1
+        )
+        for (target, source), block in blocks.items()
+    }
+
+
+def _carries_bias(
+    target: int, source: int, blocks: dict[tuple[int, int], Tensor], biased: list[int]
+) -> bool:
+    """Whether a block is the first one of a layer that has a bias."""
+    return target in biased and source == min(s for t, s in blocks if t == target)
 
 
 def _checked_reads(reads: Sequence[int], inputs: int) -> tuple[int, ...]:

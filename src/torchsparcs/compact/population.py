@@ -18,7 +18,7 @@ TILE, STRIDE = 16, 4  # numbers, in the product with the inputs and in those bet
 
 
 class CompactPopulation(nn.Module, HasMembers):
-    """Networks in direct space as the members of one model; a connection that is zero stays zero.
+    """Networks in direct space as the members of one model; what is zero stays zero.
 
     They share inputs, outputs and activation. A shallower member leaves the padded layers before
     its outputs empty. ``widths`` are those of the padded hidden layers, by default just enough.
@@ -56,6 +56,8 @@ class CompactPopulation(nn.Module, HasMembers):
             bias[index, listeners] = direct.bias
         self.mask: Tensor
         self.register_buffer("mask", (weights != 0).to(dtype), persistent=False)
+        self.bias_mask: Tensor
+        self.register_buffer("bias_mask", (bias != 0).to(dtype)[:, None], persistent=False)
         split = first.inputs
         self.from_inputs = nn.Parameter(weights[:, :, :split].to(dtype).contiguous())
         self.from_hidden = nn.ParameterList(
@@ -69,7 +71,7 @@ class CompactPopulation(nn.Module, HasMembers):
         # what the inputs send to every layer, of all members in one product
         weights = (self.from_inputs * self.mask[:, :, :split]).flatten(0, 1)
         sent = F.linear(input, weights).unflatten(-1, self.bias.shape[::2]).transpose(0, 1)
-        sent = sent + self.bias
+        sent = sent + self.bias * self.bias_mask
         activities: list[Tensor] = []
         for layer, (start, stop) in enumerate(pairwise(self.ends)):
             pre = sent[..., start:stop]
@@ -97,7 +99,7 @@ class CompactPopulation(nn.Module, HasMembers):
         rows += [F.pad(weights, (0, hidden - weights.shape[-1])) for weights in self.from_hidden]
         weights = torch.cat([self.from_inputs[:, : self.ends[-1]], torch.cat(rows, dim=1)], dim=-1)
         weights = weights * self.mask[:, : self.ends[-1]]
-        weights, bias = weights.double(), self.bias.squeeze(1).double()
+        weights, bias = weights.double(), (self.bias * self.bias_mask).squeeze(1).double()
         return [
             replace(
                 direct,

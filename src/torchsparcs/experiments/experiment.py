@@ -141,9 +141,12 @@ def reproduce(
             f"Got {setting!r}."
         )
     place, workers = resolve_device(device), engine_of(engine)
+    described = plain(asdict(setting))
+    if "data" in described:
+        described["data"] = Path(described["data"]).name  # where it lies is nobody's business
     asked = {
         "experiment": experiment.name,
-        "setting": plain(asdict(setting)),
+        "setting": described,
         "hardware": hardware(place),
     }
     content, is_finished = _recorded(folder)

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.fx import GraphModule
 
 from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.compact.sparse import with_zeros
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import quoted
 from torchsparcs.spectral.network import SpectralNetwork
@@ -119,7 +121,7 @@ def to_onnx(
         raise ImportError(
             "Exporting needs onnx, onnxscript and onnxruntime: pip install 'torchsparcs[onnx]'."
         ) from error
-    module = copy.deepcopy(network).eval()
+    module = with_zeros(copy.deepcopy(network).eval())
     example = _example_of(network) if example is None else example
     if metadata is None and isinstance(network, DeployedNetwork):
         metadata = network.metadata
@@ -135,6 +137,8 @@ def to_onnx(
         )
     assert program is not None
     model = program.model_proto
+    model.graph.ClearField("value_info")  # of Gemm's weights as they lay before: quantisers stumble
+    _clear_notes(model)
     for name, text in (metadata or {}).items():
         model.metadata_props.add(key=name, value=text)
     content = model.SerializeToString()
@@ -162,9 +166,22 @@ def to_torch_export(
         example: an input, (batch, ...); needed for chains and modules of others.
     """
     example = _example_of(network) if example is None else example
-    module = copy.deepcopy(network).eval()
+    module = with_zeros(copy.deepcopy(network).eval())
     program = torch.export.export(module, (example,), dynamic_shapes=_free_batch())
+    for graph in program.graph_module.modules():
+        for node in graph.graph.nodes if isinstance(graph, GraphModule) else ():
+            node.meta.pop("stack_trace", None)  # which has the paths of this machine
     write_atomically(Path(path), lambda file: torch.export.save(program, file))
+
+
+def _clear_notes(message: Any) -> None:
+    """Empty the notes in every part of an ONNX model: they have the paths of this machine."""
+    for name in {*message.DESCRIPTOR.fields_by_name} & {"metadata_props", "doc_string"}:
+        message.ClearField(name)
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in [value] if hasattr(value, "ListFields") else value:
+                _clear_notes(part)
 
 
 def _example_of(network: nn.Module) -> torch.Tensor:

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
@@ -27,6 +28,7 @@ KEY = "torchsparcs"
 TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 LONGEST = 2**24  # bytes of a header, and 8 more for each byte of the numbers
 MOST_NUMBERS = 2**59  # in a tensor: their bytes can be counted
+MOST_SPARSE = 2**25  # numbers that a sparse block has room for: it unfolds
 DEEPEST = 2 * 10**7  # layers times connections: that many take seconds to build
 INSTEAD = "Write its state_dict() instead, and load that into a network that you build again."
 
@@ -54,6 +56,7 @@ class CompactOptions(TypedDict):
     reads: Counts | None
     biased: Counts
     maximal: tuple[list[int], int, int] | None
+    kept: dict[str, Counts] | None  # earlier versions had no such option
 
 
 class CNNOptions(TypedDict):
@@ -82,7 +85,7 @@ KINDS: dict[str, tuple[type[Network], type]] = {
     "SpectralChain": (SpectralChain, ChainOptions),
     "CompactChain": (CompactChain, CompactChainOptions),
 }
-EARLIER = {"normalise": False}
+EARLIER = {"normalise": False, "kept": None}
 DESCRIBED = {"maps", "layers"}  # those that are modules
 LINKS = "connections"
 
@@ -249,6 +252,14 @@ def _checked_header(data: dict[str, Any], tensors: int) -> Header:
         raise ValueError("more tensors than layers and connections")
     if len(layers) * len(links) > DEEPEST:
         raise ValueError(f"{len(layers)} layers with {len(links)} connections")
+    for name in options.get("kept") or ():
+        ends = [
+            layers[int(end)]
+            for end in name.split("_")
+            if end.isdecimal() and len(end) < 9 and int(end) < len(layers)
+        ]
+        if math.prod(ends) > MOST_SPARSE:
+            raise ValueError(f"a sparse block with room for {math.prod(ends)} numbers")
     widest = max((layer for layer in layers if isinstance(layer, int)), default=1)
     if (widest * options.get("kernel_size", 1)) ** 2 > MOST_NUMBERS:
         raise ValueError("more numbers than a tensor can have")

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import reprlib
 import sys
 from collections.abc import Collection, Sequence
@@ -32,7 +33,8 @@ try:
 except ImportError:  # Windows has none
     resource = None  # type: ignore[assignment]
 
-CONTAINER = Path("/sys/fs/cgroup/memory.max")
+CONTAINER, AVAILABLE = Path("/sys/fs/cgroup/memory.max"), Path("/proc/meminfo")
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 JSON_COPIES = 16  # of what is in a file, in memory on the way
 
 
@@ -50,8 +52,11 @@ def check_memory(path: str | Path, size: int, *, copies: int) -> None:
 
 
 def memory() -> int:
-    """Bytes that this process may take: all there are, or its limit where it has one."""
+    """Bytes that this process may take: all that are free, or its limit where it has one."""
     limits = [sys.maxsize]
+    with contextlib.suppress(OSError, ValueError, IndexError):  # Linux tells
+        available = AVAILABLE.read_text().split("MemAvailable:")[1]
+        limits.append(1024 * int(available.split()[0]))
     with contextlib.suppress(AttributeError, OSError, ValueError):
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     with contextlib.suppress(OSError, ValueError):  # "max" is no limit
@@ -71,7 +76,11 @@ def read_json(path: Path) -> Any:
         raise FileNotFoundError(f"Expected a file. There is none at {path}.")
     check_memory(path, path.stat().st_size, copies=JSON_COPIES)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text)
+        if SURROGATE.search(text):  # half a character can be written as JSON, and nowhere else
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except (ValueError, RecursionError) as error:
         raise ValueError(f"Expected JSON. {path} holds something else: {error}") from error
 

@@ -63,7 +63,8 @@ class RayEngine(Engine):
     """Every part is a task of a Ray cluster, one for each GPU or, without any, for each CPU.
 
     ``address`` is that of a running cluster ("auto" finds one); without one, and if nobody has
-    connected before, Ray starts one on this machine. A part whose worker is lost is done again.
+    connected before, Ray starts one that only this machine can reach. A part whose worker is lost
+    is done again, some times.
     """
 
     def __init__(self, address: str | None = None):
@@ -75,8 +76,7 @@ class RayEngine(Engine):
             ) from error
         if not ray.is_initialized():
             try:
-                _check_reachable(address)
-                ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+                _connect(ray, address)
             except (OSError, ValueError) as error:
                 raise ValueError(f"Expected a Ray cluster at {address!r}. {error}") from error
         devices = ray.cluster_resources()
@@ -91,13 +91,38 @@ class RayEngine(Engine):
     def map(self, function: Function, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         shared = self._ray.put(function)
         running = {self._task.remote(shared, item): place for place, item in enumerate(items)}
+        lost = self._ray.exceptions
         try:
             while running:
                 (done,), _ = self._ray.wait(list(running), num_returns=1)
                 yield running.pop(done), self._ray.get(done)
+        except (lost.WorkerCrashedError, lost.OutOfMemoryError, lost.NodeDiedError) as error:
+            raise RuntimeError(
+                f"A part was given up: its Ray worker was lost {RETRIES + 1} times, killed or out "
+                "of memory. What was kept in a checkpoint can be gone on with."
+            ) from error
         finally:
             for task in running:
                 self._ray.cancel(task, force=True)
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    """To the cluster at ``address``, else to one that ``ray start`` began, else to a new one.
+
+    A new one listens on the loopback address alone and ends with this process.
+    """
+    from ray._private import ray_constants, services  # there is no public word for loopback
+
+    options = {"log_to_driver": False, "logging_level": logging.ERROR}
+    _check_reachable(address)
+    if address is not None or services.canonicalize_bootstrap_address(None):  # type: ignore[arg-type]
+        ray.init(address, **options)
+        return
+    before, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
+    try:
+        ray.init("local", include_dashboard=False, **options)
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _check_reachable(address: str | None) -> None:

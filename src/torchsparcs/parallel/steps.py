@@ -1,8 +1,9 @@
 """Long work as steps that are kept in a folder: whoever is interrupted goes on from there."""
 
 import contextlib
-import shutil
+import reprlib
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,8 @@ from torchsparcs.training.devices import Ranks
 
 PARTS = "parts"  # the folder inside that of a run, while the run is unfinished
 ASKED, LOCK = "asked", ".lock"
+DIGEST = 64  # characters of a SHA-256, which tell nobody anything
+ROUNDING = {"threads"}  # of what is asked: only the last bits depend on it
 ENDINGS = (".safetensors", ".checkpoint", ".network", ".json", ".partial")  # of what is left there
 
 
@@ -23,6 +26,7 @@ class Steps:
 
     def __init__(self, folder: Path | None = None, ranks: Ranks | None = None):
         self.folder, self.ranks = folder, ranks if ranks is not None else Ranks()
+        self.is_locked = False
         self._before, self._started = 0.0, time.perf_counter()
 
     @property
@@ -49,10 +53,22 @@ class Steps:
             )
         if known is None:
             self.keep(ASKED, asked)
-        elif different := [name for name in asked if known.get(name) != asked[name]]:
+            return
+        different = self.ranks.first(
+            lambda: [name for name in asked if known.get(name) != asked[name]]
+        )
+        if refused := [name for name in different if name not in ROUNDING]:
+            changes = [_change(name, known.get(name), asked[name]) for name in refused]
             raise ValueError(
                 f"Expected the work that was begun in {self.folder}, to go on with it. Got other "
-                f"{different[0]}."
+                f"{', '.join(changes)}."
+            )
+        for name in different if self.ranks.is_first else []:
+            warnings.warn(
+                f"This was begun with other {_change(name, known.get(name), asked[name])}: what "
+                "comes of it may differ in its last digits from what it would have been.",
+                UserWarning,
+                stacklevel=4,
             )
 
     def step(self, name: str, compute: Callable[[], Any]) -> Any:
@@ -73,9 +89,19 @@ class Steps:
         return state["found"]
 
     def keep(self, name: str, result: Any) -> None:
+        self.check_there()
         path, seconds = self.path(name), self.seconds
         if path is not None:
             self.ranks.first(lambda: save_checkpoint(path, {"seconds": seconds, "found": result}))
+
+    def check_there(self) -> None:
+        """A FileNotFoundError where somebody has taken the folder away meanwhile."""
+        if self.is_locked and self.folder is not None:
+            lock = self.folder / LOCK
+            if not self.ranks.first(lock.exists):
+                raise FileNotFoundError(
+                    f"Expected {self.folder} to stay. It was removed meanwhile."
+                )
 
     def path(self, name: str, ending: str = ".safetensors") -> Path | None:
         return None if self.folder is None else self.folder / f"{name}{ending}"
@@ -86,15 +112,37 @@ class Steps:
         return {path.stem for path in paths if path.name != LOCK}
 
     def clear(self) -> None:
-        """Forget what was done."""
-        for path in [] if self.folder is None else [*self.folder.iterdir()]:
+        """Forget what was done, that there is something to go on with before all else."""
+        paths = [] if self.folder is None else [*self.folder.iterdir()]
+        for path in sorted(paths, key=lambda path: (path.suffix != ".json", path.stem != ASKED)):
             if path.suffix in ENDINGS:
                 path.unlink()
 
     def remove(self) -> None:
         """Take the folder away: the work is finished, and what came of it is elsewhere."""
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            with contextlib.suppress(
+                OSError
+            ):  # it is gone, or somebody has files of their own here
+                self.clear()
+                (self.folder / LOCK).unlink(missing_ok=True)
+                self.folder.rmdir()
+
+
+def _change(name: str, before: Any, now: Any) -> str:
+    """``name`` and what it was; of a dict those inside, and of a digest the name alone."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        inner = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        return f"{name} ({', '.join(_change(key, before.get(key), now.get(key)) for key in inner)})"
+    if any(isinstance(value, str) and len(value) == DIGEST for value in (before, now)):
+        return name
+    return f"{name} ({reprlib.repr(before)} then, {reprlib.repr(now)} now)"
+
+
+def is_unbegun(folder: Path) -> bool:
+    """Whether nothing was begun in ``folder`` but by a process that was killed at once."""
+    paths = [*folder.iterdir()] if folder.is_dir() else []
+    return all(path.name == LOCK or path.suffix == ".partial" for path in paths)
 
 
 @contextlib.contextmanager
@@ -108,6 +156,7 @@ def lock_steps(folder: str | Path | None, ranks: Ranks | None = None) -> Iterato
         if steps.folder is not None:
             place = steps.folder
             steps.ranks.first(lambda: stack.enter_context(_locked(place)))
+            steps.is_locked = True
         yield steps
 
 

@@ -35,7 +35,8 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
     """What the page and the figures about a ``SearchResult`` are made of; JSON can hold it.
 
     Args:
-        folder: where the result is saved, for the lines that load it.
+        folder: where the result is saved, for the lines that load it; of one that is not below the
+            current folder only the name, since a page is passed on.
     """
     settings, target, offered = result.settings, result.target, offered_size(result)
     is_table = result.preprocessing is not None
@@ -63,7 +64,7 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "candidates": [_candidate(result, found) for found in shown],
         "members": _members(result, shown),
         "attempts": [
-            [_member(found), found.cut, found.parameters, rounded(found.score)]
+            [_member(result, found), found.cut, found.parameters, rounded(found.score)]
             for found in result.attempts
             if math.isfinite(found.score)
         ],
@@ -75,8 +76,13 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "outputs": _names(output_names(target)),
         "columns": columns_of(result),
         "about": about(result),
-        "folder": None if folder is None else str(folder),
+        "folder": None if folder is None else _place(Path(folder)),
     }
+
+
+def _place(folder: Path) -> str:
+    is_below = not folder.is_absolute() and ".." not in folder.parts
+    return str(folder) if is_below else folder.name
 
 
 def shown_of(result: SearchResult) -> list[Candidate]:
@@ -115,9 +121,14 @@ def _rules(result: SearchResult) -> list[str]:
     return [rule for rule in RULES if rule != "linear" or result.linear is not None]
 
 
-def _member(found: Candidate | Attempt) -> int:
+DRAWN = -1  # the place of networks that nobody in the history was cut to
+
+
+def _member(result: SearchResult, found: Candidate | Attempt) -> int:
     """The place in the history; where that is of one network, the first."""
-    return found.member or 0
+    if found.member is None:
+        return DRAWN if result.preprocessing is not None else 0
+    return found.member
 
 
 def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
@@ -136,7 +147,7 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
         "score_with_error": wording.score_words(found.score, is_classes, found.standard_error),
         "penalty_weight": rounded(found.penalty_weight),
         "kept_linear": linear is not None and found.penalty_weight == linear.penalty_weight,
-        "member": _member(found),
+        "member": _member(result, found),
         "picture": architecture(found.network),
         "answers": answers_of(found, result.target),
     }
@@ -144,7 +155,7 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
 
 def _members(result: SearchResult, shown: list[Candidate]) -> dict[str, Any]:
     """Training curves of the members that a candidate was cut from, by their number."""
-    by_member = {_member(found): found for found in shown}
+    by_member = {_member(result, found): found for found in shown}
     curves = {str(m): curves_of(result, by_member[m]) for m in sorted(by_member)}
     return {member: known for member, known in curves.items() if known is not None}
 
@@ -250,8 +261,8 @@ BINS = 30  # of a histogram
 
 def curves_of(result: SearchResult, candidate: Candidate) -> dict[str, Any] | None:
     """The curves of the network that ``candidate`` was cut from; None where none are recorded."""
-    losses, member = result.history.train_loss, candidate.member
-    if not losses or (member is not None and member >= len(losses[0])):
+    losses, member = result.history.train_loss, _member(result, candidate)
+    if not losses or member == DRAWN or (member and member >= len(losses[0])):
         return None
     return training_curves(result.history_of(candidate))
 

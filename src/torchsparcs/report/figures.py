@@ -173,7 +173,8 @@ def pruning_figure(result: SearchResult, pick: Pick = "smallest") -> "Figure":
     if not result.attempts:
         return _sentence("The sizes on the way down are not in this run.")
     figure = _score_figure(result, "parameters left")
-    members = {attempt.member for attempt in result.attempts}
+    drawn = result.preprocessing is not None  # of a table, those of no member
+    members = {a.member for a in result.attempts if a.member is not None or not drawn}
     for member in sorted(members, key=lambda member: (member == found.member, member or 0)):
         mine = member == found.member
         sizes = [attempt for attempt in result.attempts if attempt.member == member]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchsparcs.files.atomic import write_atomically
+from torchsparcs.files.visible import visible
 from torchsparcs.report.facts import facts_of
 from torchsparcs.searching.result import SearchResult
 
@@ -27,7 +28,7 @@ def filled(template: str, texts: dict[str, str], script: str | None = None, **ma
     What is put in is not looked at again. ``texts`` are escaped, ``markup`` is put in as it is.
     """
     style = asset("style.css")
-    parts = {name: html.escape(text) for name, text in texts.items()} | markup
+    parts = {name: html.escape(visible(text)) for name, text in texts.items()} | markup
     parts |= {"style": style, "script": script or "", "policy": _policy(style, script)}
     return PLACE.sub(lambda place: parts[place[1]], asset(template))
 
@@ -63,7 +64,7 @@ def write(file: Path, content: str) -> Path:
 
 SCRIPTS = ("drawing.js", "front.js", "architecture.js", "charts.js", "predictions.js", "page.js")
 # Inside a script element nothing of the data may look like markup.
-ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 def write_page(
@@ -98,14 +99,16 @@ write_chain_page = write_page
 
 
 def _as_json(facts: dict[str, Any]) -> str:
-    text = json.dumps(_finite(facts), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_plain(facts), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.translate(ESCAPES)
 
 
-def _finite(value: Any) -> Any:
-    """Numbers that JSON does not know become null."""
+def _plain(value: Any) -> Any:
+    """Numbers that JSON does not know become null, texts are made visible."""
+    if isinstance(value, str):
+        return visible(value)
     if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
+        return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
+        return [_plain(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,10 +1,12 @@
 """The numbers of a report as people write them, and the sentences around them."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.files.visible import visible
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.preprocessing import Column
 from torchsparcs.tables.target import Target
@@ -14,7 +16,7 @@ LONGEST = 80  # characters of a name
 
 def shortened(text: Any) -> str:
     """A name from the data, not longer than a line."""
-    name = str(text)
+    name = visible(str(text))
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
@@ -201,14 +203,14 @@ MOST_CLASSES, MOST_OUTPUTS = 20, 10  # by name
 
 def about(result: SearchResult) -> list[dict[str, Any]]:
     """Titled lists of names and facts; what has no meaning for this search is left out."""
-    sections: dict[str, dict[str, str | None]] = {
+    sections: dict[str, Mapping[str, str | None]] = {
         "Data": _data(result),
         "Search": _search(result),
         "Configuration": {
             name.replace("_", " "): _text(value)
             for name, value in result.settings.get("config", {}).items()
         },
-        "Made with": _made_with(result.settings),
+        "Made with": made_with(result.settings),
     }
     return [
         {"title": title, "facts": [[name, text] for name, text in facts.items() if text]}
@@ -303,7 +305,8 @@ def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def _made_with(settings: dict[str, Any]) -> dict[str, str | None]:
+def made_with(settings: dict[str, Any]) -> dict[str, str]:
+    """Versions, machine and time; what an older folder has not is "not recorded"."""
     version = {"torchsparcs": settings.get("version", "not recorded")}  # of an older folder
     seconds = settings.get("seconds")
     return {

@@ -1,12 +1,14 @@
 """Dense networks of a table as a family: cut in direct space, fine-tuned as one population."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from torchsparcs.compact.direct import DirectSpace, parameter_count
+from torchsparcs.compact.direct import DirectSpace, connection_count, parameter_count
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.compact.population import CompactPopulation
 from torchsparcs.cutting.neurons import cut_to
@@ -20,6 +22,8 @@ from torchsparcs.training.tasks import predict
 ROWS_PER_SOURCE = 4  # of data, for the least squares of a cut
 FEWEST_ROWS = 2000
 
+Work = Callable[[list[DirectSpace], Any], list[list[DirectSpace]]]
+
 
 class DenseFamily:
     """Groups of fits in direct space, on the rows of ``folded``.
@@ -32,28 +36,39 @@ class DenseFamily:
         self.history = History()
 
     def size(self, network: DirectSpace) -> int:
-        return parameter_count(network)
+        return connection_count(network)
 
     def cut(
         self, name: str, groups: list[list[DirectSpace]], sizes: list[int]
     ) -> list[dict[str, list[DirectSpace]]]:
         """Cut each group to its size, fits that judge no larger than the one they judge for."""
-        like, here = groups[0][0], groups[0][0].weights.device
         sources = max(direct.weights.shape[1] for group in groups for direct in group)
         count = max(FEWEST_ROWS, ROWS_PER_SOURCE * sources)
-        inputs = [self.folded.some_inputs(fit, count) for fit in range(self.folded.fits)]
+        rows = [self.folded.some_inputs(fit, count) for fit in range(self.folded.fits)]
+        found = self.shared_out(name, partial(_cut_group, rows), groups, sizes)
+        return [{"plain": group} for (group,) in found]
 
-        def compute() -> list[list[list[Tensor]]]:
+    def shared_out(
+        self, name: str, work: Work, groups: list[list[DirectSpace]], options: Sequence[Any]
+    ) -> list[list[list[DirectSpace]]]:
+        """The groups that ``work`` makes of each group and its option, on any worker.
+
+        It is given to ``work`` where it is done; what was kept under ``name`` is not done again.
+        """
+        like, here = groups[0][0], groups[0][0].weights.device
+
+        def compute() -> list[list[list[list[Tensor]]]]:
             sent = here if self.executor.engine.workers == 1 else torch.device("cpu")
-            rows = [part.to(sent) for part in inputs]
-            work = partial(_cut_group, rows, self.executor.place or here)
+            there = partial(_worked, work, self.executor.place or here)
             todo = [[_to(direct, sent) for direct in group] for group in groups]
-            found = self.executor.map(work, list(zip(todo, sizes, strict=True)))
-            return [[[d.weights, d.bias, d.layers] for d in group] for group in found]
+            found = self.executor.map(there, list(zip(todo, options, strict=True)))
+            return [
+                [[[d.weights, d.bias, d.layers] for d in group] for group in made] for made in found
+            ]
 
         return [
-            {"plain": [_to(_like(like, *tensors), here) for tensors in group]}
-            for group in self.executor.steps.step(name, compute)
+            [[_to(_like(like, *tensors), here) for tensors in group] for group in made]
+            for made in self.executor.steps.step(name, compute)
         ]
 
     def tune(
@@ -86,21 +101,28 @@ class DenseFamily:
 
 def compact(direct: DirectSpace) -> CompactNetwork:
     """The network of a candidate."""
-    return CompactNetwork.from_direct(direct, maximal=None, dtype=torch.float32)
+    return CompactNetwork.from_direct(direct, maximal=None, dtype=torch.float32, sparse=True)
+
+
+def _worked(
+    work: Work, device: str | torch.device, item: tuple[list[DirectSpace], Any]
+) -> list[list[DirectSpace]]:
+    """What ``work`` makes on ``device`` of the networks of ``item``, brought back to their own."""
+    directs, option = item
+    home = directs[0].weights.device
+    made = work([_to(direct, device) for direct in directs], option)
+    return [[_to(direct, home) for direct in group] for group in made]
 
 
 def _cut_group(
-    inputs: list[Tensor], device: str | torch.device, item: tuple[list[DirectSpace], int]
-) -> list[DirectSpace]:
-    """The fits of a group cut to a size on ``device``, those that judge no larger than the last."""
-    directs, size = item
-    rows = [part.to(device) for part in inputs]
-    there = [_to(direct, device) for direct in directs]
-    last = cut_to(there[-1], rows[-1], size)
+    inputs: list[Tensor], directs: list[DirectSpace], size: int
+) -> list[list[DirectSpace]]:
+    """The fits of a group cut to a size, those that judge no larger than the last."""
+    rows = [part.to(directs[0].weights.device) for part in inputs]
+    last = cut_to(directs[-1], rows[-1], size)
     size = min(size, parameter_count(last))
-    judging = zip(there[:-1], rows[:-1], strict=True)
-    cut = [*(cut_to(direct, part, size) for direct, part in judging), last]
-    return [_to(direct, inputs[0].device) for direct in cut]
+    judging = zip(directs[:-1], rows[:-1], strict=True)
+    return [[*(cut_to(direct, part, size) for direct, part in judging), last]]
 
 
 def _to(direct: DirectSpace, device: str | torch.device) -> DirectSpace:

@@ -1,6 +1,5 @@
 """Folded data: the rows of a search, what networks are fitted to and how the others judge them."""
 
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.standardization import weights_of
+from torchsparcs.training.data import digest
 from torchsparcs.training.tasks import predict, resolve_task
 
 FOLDS = 3  # of a cross-validation
@@ -239,10 +239,7 @@ class FoldedData:
     def digest(self) -> str:
         """A hash that tells these rows, and their folds, from any others."""
         parts = (self.inputs, self.targets, self.weights, self.folds.fitted, self.folds.judge)
-        digest = hashlib.sha256(repr([(part.shape, part.dtype) for part in parts]).encode())
-        for part in parts:
-            digest.update(part.contiguous().cpu().numpy().data)
-        return digest.hexdigest()
+        return digest(parts)
 
     def to(self, device: torch.device) -> "FoldedData":
         return replace(

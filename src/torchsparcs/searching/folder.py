@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any
 
 import torch
 from safetensors import SafetensorError
@@ -29,93 +29,25 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.saving import load, save
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import check_memory, read_as, read_json
+from torchsparcs.parallel.steps import PARTS, is_unbegun
+from torchsparcs.searching.folder_schema import (
+    FORMAT,
+    Answers,
+    AttemptRow,
+    CandidateRow,
+    FrontFile,
+    HistoryFile,
+    SettingsFile,
+    is_history,
+)
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.training.history import History
 
-FORMAT = 1
 NUMBERS = ("score", "standard_error", "loss", "penalty_weight", "member")
-NETWORK = re.compile(r"networks/[\w-]+\.safetensors", re.ASCII)  # the only path that is followed
+ROW_COPIES = 16  # of a row, in memory where its shape is tried
 NUMBERS_IN_LINES = re.compile(r"\[\n([-+.\w,\s]*)\]")  # a line break is never inside a text
-
-
-# --- what the files hold ------------------------------------------------------------------------
-
-Count = Annotated[int, lambda count: abs(count) < 2**63]
-Counts = Annotated[list[int], lambda counts: all(abs(count) < 2**63 for count in counts)]
-Answers = list[Counts] | list[list[tuple[float, float]]]  # (classes, classes) or (rows, outputs, 2)
-
-
-def _is_inside(path: str) -> bool:
-    if not NETWORK.fullmatch(path):
-        raise ValueError(f"{path!r} is no path like networks/00.safetensors")
-    return True
-
-
-def _is_shape(sides: list[int]) -> bool:
-    return all(0 < side < 2**31 for side in sides) and math.prod(sides) < 2**31
-
-
-def _is_front(rows: list) -> bool:
-    if len({row["network"] for row in rows}) < max(1, len(rows)):
-        raise ValueError("its front is empty, or some of its networks are the same")
-    if not all(math.isfinite(row["score"]) for row in rows):
-        raise ValueError("a network of its front has no score")
-    return True
-
-
-class Settings(TypedDict):
-    widths: Counts
-    rows: Count
-    judged_rows: Count
-    fits: Count
-    seed: Count
-
-
-class SettingsFile(TypedDict):
-    format: Annotated[int, lambda version: version <= FORMAT]
-    settings: Settings
-    preprocessing: Preprocessing | None
-
-
-class CandidateRow(TypedDict):
-    network: Annotated[str, _is_inside]
-    score: float
-    standard_error: float
-    loss: float
-    penalty_weight: float | None
-    member: Count | None
-    row_shape: NotRequired[Annotated[list[int], _is_shape]]
-
-
-class AttemptRow(TypedDict):
-    member: Count | None
-    cut: Count
-    neurons: Count
-    parameters: Count
-    score: float
-    standard_error: float
-    loss: float
-    macs: NotRequired[Count | None]  # older folders have none
-
-
-class FrontFile(TypedDict):
-    front: Annotated[list[CandidateRow], _is_front]
-    linear: CandidateRow | None
-    answers: NotRequired[list[Answers | None]]
-    attempts: NotRequired[list[AttemptRow]]
-
-
-class HistoryFile(TypedDict):
-    train_loss: list[float] | list[list[float]]
-    validation_loss: list[float] | list[list[float]]
-    validation_score: list[float] | list[list[float]]
-    recruited: list[Counts] | list[list[Counts]]
-    seconds: list[Annotated[float, math.isfinite]]
-    stopped_early: bool
-    best_epoch: Count | None
-    snapshot_epochs: Counts
 
 
 # --- reading them -------------------------------------------------------------------------------
@@ -128,7 +60,7 @@ def read_run(
     folder = Path(path)
     if not (folder / "settings.json").is_file():
         known = ""
-        if (folder / "parts" / "job.json").is_file():
+        if (folder / PARTS / "job.json").is_file():
             known = " It is not finished: sparcs search --resume goes on with it."
         elif (folder / "networks" / "trained.safetensors").is_file():
             known = " An earlier version wrote it: load() reads each file of networks/."
@@ -153,7 +85,15 @@ def read_run(
         if preprocessing is not None:
             _check_networks([part["network"] for part in parts], preprocessing)
         candidates = [candidate(**part) for part in parts]
-        older = {name: content[name] for name in ("hardware", "versions") if name in content}
+        older: Any = {name: file.get(name) for name in ("hardware", "versions") if name in file}
+        history = _read_history(folder)
+        _check_members(candidates, history)
+        if preprocessing is None:
+            _check_shapes(candidates)
+        task = file["settings"].get("task") if preprocessing is None else preprocessing.target.task
+        if task is None:
+            raise ValueError("settings lacks task")
+        _check_answers(candidates, task)
         return {
             "front": tuple(candidates[: len(front["front"])]),
             "linear": candidates[-1] if is_table else None,
@@ -163,7 +103,7 @@ def read_run(
                 for row in front.get("attempts", [])
             ),
             "preprocessing": preprocessing,
-            "history": _read_history(folder),
+            "history": history,
             "settings": {**older, **file["settings"]},
         }
     except (OSError, MemoryError, SafetensorError, ValueError) as error:
@@ -177,8 +117,6 @@ def _candidate(folder: Path, row: CandidateRow, answers: Answers | None) -> dict
     if not isinstance(network, (CompactNetwork, CompactChain)):
         raise ValueError(f"{row['network']} holds no compact network")
     shape = row.get("row_shape")
-    if isinstance(network, CompactChain) and shape is None:
-        raise ValueError(f"the shape of the rows of {row['network']} is not known")
     numbers: dict[str, Any] = {name: row[name] for name in NUMBERS}  # type: ignore[literal-required]
     return {
         "network": network,
@@ -218,11 +156,47 @@ def _check_networks(networks: list[Any], preprocessing: Preprocessing) -> None:
             )
 
 
+def _check_shapes(candidates: list[Any]) -> None:
+    """A ValueError unless each network takes rows of its shape."""
+    for found in candidates:
+        if found.row_shape is None:
+            raise ValueError("the shape of the rows of a network is not known")
+        check_memory("a row of it", 4 * math.prod(found.row_shape), copies=ROW_COPIES)
+        try:
+            found.network(next(found.network.parameters()).new_zeros(2, *found.row_shape))
+        except (RuntimeError, IndexError, ValueError) as error:  # sizes that do not fit
+            raise ValueError(f"a network takes no rows of shape {found.row_shape}") from error
+
+
+def _check_answers(candidates: list[Any], task: str) -> None:
+    """A ValueError unless they are (classes, classes), or (rows, outputs, 2), of each network."""
+    for found in candidates:
+        if found.answers is None:
+            continue
+        outputs, shape = found.widths[-1], tuple(found.answers.shape)
+        classes = 2 if task == "binary" else outputs
+        expected = (shape[0], outputs, 2) if task == "regression" else (classes, classes)
+        if shape != expected:
+            raise ValueError(f"answers have the shape {shape}, not {expected}")
+
+
+def _check_members(candidates: list[Any], history: History) -> None:
+    """A ValueError unless the history has the members that the networks were cut from."""
+    if not history.train_loss:
+        return
+    first = history.train_loss[0]
+    members = {None, *range(len(first))} if isinstance(first, list) else {None}  # drawn: of none
+    for found in candidates:
+        if found.member not in members:
+            raise ValueError(f"history.json has no member {found.member}")
+
+
 def _read_history(folder: Path) -> History:
     path = folder / "history.safetensors"
     if not path.exists() and not (folder / "history.json").exists():
         return History()  # half of one is damage, none is not
-    values: Any = read_as(HistoryFile, read_json(folder / "history.json"), "history.json")
+    kind = Annotated[HistoryFile, is_history]
+    values: Any = read_as(kind, read_json(folder / "history.json"), "history.json")
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path.name}")
     check_memory(path, path.stat().st_size, copies=3)
@@ -235,6 +209,13 @@ def _read_history(folder: Path) -> History:
         if not is_known or not tensor.is_floating_point():
             raise ValueError(f"{key!r} in {path} are no eigenvalues of a snapshot")
         snapshots[int(index)][1][name] = tensor
+    first = values["train_loss"][0] if values["train_loss"] else 0.0
+    leading = [len(first)] if isinstance(first, list) else []
+    shapes = [{name: [*each.shape] for name, each in stop.items()} for _, stop in snapshots]
+    if any(each != shapes[0] for each in shapes) or any(
+        shape[:-1] != leading for stop in shapes for shape in stop.values()
+    ):
+        raise ValueError(f"the eigenvalues in {path} differ in their names or shapes")
     known = {field.name for field in dataclasses.fields(History)}
     return History(
         **{name: value for name, value in values.items() if name in known}, snapshots=snapshots
@@ -310,7 +291,9 @@ def free_folder(name: str, *, force: bool) -> Path:
 
 
 def _is_taken(folder: Path) -> bool:
-    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    if not folder.is_dir():
+        return folder.exists()
+    return any(path.name != PARTS or not is_unbegun(path) for path in folder.iterdir())
 
 
 def _row(candidate: Any, name: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from torchsparcs.searching.table_search import Outcome
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.data import Pair
+from torchsparcs.training.data import Pair, digest
 from torchsparcs.training.history import History
 from torchsparcs.training.progress import cutting_progress
 from torchsparcs.training.tasks import predict
@@ -299,8 +299,6 @@ def _train_fit(item: tuple[nn.Module, Pair, Tensor | None, TrainConfig]) -> dict
 
 def _digest(network: nn.Module) -> str:
     """A hash that tells a network, its layers and its weights, from any other."""
-    digest = hashlib.sha256(repr([repr(part) for part in network.modules()]).encode())
-    for name, value in network.state_dict().items():
-        digest.update(name.encode())
-        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    state = network.state_dict()
+    layers = [repr(part) for part in network.modules()]
+    return hashlib.sha256(repr((layers, [*state], digest(state.values()))).encode()).hexdigest()

@@ -39,8 +39,10 @@ class Candidate:
             best of many candidates on the same rows, so a little flattering.
         standard_error: of the score.
         loss: on the same rows.
-        penalty_weight: of the member it was cut from; None of the one that was kept linear.
-        member: the index of that member in the history; None where the history is of one network.
+        penalty_weight: of the member it was cut from; None of the one that was kept linear, 0 where
+            it was drawn as a plain network.
+        member: the index of that member in the history; None where there is none, or the history
+            is of one network.
         answers: targets and predictions of the rows that judged, see
             :class:`torchsparcs.searching.folded.Judgement`; None where they were not kept.
         row_shape: of one row of inputs, where the network is no dense one.
@@ -78,7 +80,7 @@ class Candidate:
 
     @property
     def parameters(self) -> int:
-        """Weights and biases."""
+        """Weights and biases; of a table's networks those that are not zero."""
         return self.network.parameter_count
 
     @cached_property
@@ -258,9 +260,10 @@ class SearchResult:
         return self.preprocessing.inputs
 
     def history_of(self, candidate: Candidate) -> History:
-        """The history of the member that ``candidate`` was cut from."""
-        member = candidate.member
-        return self.history if member is None else self.history.member(member)
+        """The history of the member that ``candidate`` was cut from; empty where it was drawn."""
+        if candidate.member is not None:
+            return self.history.member(candidate.member)
+        return self.history if self.preprocessing is None else History()
 
     def outputs(self, X: Any, pick: "str | int | Candidate" = "smallest") -> Tensor:
         """What the network puts out for a table, or for rows as it takes them, raw."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import operator
+import reprlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -61,8 +62,11 @@ def search(
 
     A short pilot finds the smallest penalty weight that recruits nothing. From there a path of
     weights goes down, one member of the population for each weight and each part of the data. The
-    trained members are then cut, size by size, and fine-tuned together. Every candidate is scored
-    on rows that networks made in the same way were not fitted to; it is itself fitted to all rows.
+    trained members are then cut, size by size, and fine-tuned together. In the end the best of each
+    size, and plain networks beside them, are fitted by L-BFGS under several weight decays and lose
+    single connections, so that weights of a matrix may be missing: a candidate's parameters are
+    the weights and biases that it has. Every candidate is scored on rows that
+    networks made in the same way were not fitted to; it is itself fitted to all rows.
     Columns are standardised with all rows, and the same rows choose among many candidates, so the
     best score flatters a little: keep other rows for a final verdict.
 
@@ -103,53 +107,68 @@ def search(
         resume: True needs work to go on with, False refuses it, ``"auto"`` takes what there is.
         progress: say on the terminal what is being done.
     """
-    max_parameters = None if max_parameters is None else _whole("max_parameters", max_parameters)
-    seed = None if seed is None else _whole("seed", seed)
-    on = resolve_device(device)
-    executor = Executor(engine_of(engine), device=None if device == "auto" else on)
     run: TableSearch | NetworkSearch
-    if network is not None:
-        for_tables = {
-            "widths": widths is not None,
-            "penalty_weights": not is_auto(penalty_weights),
-            "activation": activation != "relu",
-        }
-        if any(for_tables.values()):
-            given = ", ".join(name for name, is_given in for_tables.items() if is_given)
-            raise ValueError(f"Expected no {given} where a network is given: it is for tables.")
-        preprocessing, seen = None, len(X)
-        data = (X, y, sample_weight, groups)
-        run = NetworkSearch(network, data, executor, on, task, validation, config, seed)
-    else:
-        config = config if config is not None else SearchConfig()
-        if not isinstance(config, SearchConfig):
-            raise ValueError(f"Expected a SearchConfig. Got {type(config).__name__}.")
-        if not isinstance(activation, str):
-            raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
-        seed = 0 if seed is None else seed
-        preprocessing, rows, seen = _prepared(X, y, task, sample_weight, groups, seed)
-        folded = FoldedData.of(preprocessing, *rows, validation=validation, seed=seed).to(on)
-        run = TableSearch(
-            folded,
-            preprocessing.target.outputs,
-            executor,
-            hidden=widths,
-            penalty_weights=penalty_weights,
-            activation=activation,
-            config=config,
-            seed=seed,
+    executor = Executor(engine_of(engine))
+    ranks = executor.engine.ranks
+    with ranks.same_call() as given:
+        max_parameters = (
+            None if max_parameters is None else _whole("max_parameters", max_parameters)
         )
-    run.check_budget(max_parameters)
-    run.progress = progress and executor.engine.ranks.is_first
-    asked = {
-        **run.asked,
-        "max_parameters": max_parameters,
-        "device": str(executor.place or on),
-        "versions": versions(),
-        "rows": "" if checkpoint is None else run.folded.digest(),
-    }
+        seed = None if seed is None else _whole("seed", seed)
+        if seed is not None and not -(2**63) <= seed < 2**64:
+            raise ValueError(f"Expected a seed of at most 64 bits. Got {reprlib.repr(seed)}.")
+        on = resolve_device(device)
+        executor.device = None if device == "auto" else on
+        if network is not None:
+            for_tables = {
+                "widths": widths is not None,
+                "penalty_weights": not is_auto(penalty_weights),
+                "activation": activation != "relu",
+            }
+            if any(for_tables.values()):
+                named = ", ".join(name for name, is_given in for_tables.items() if is_given)
+                raise ValueError(f"Expected no {named} where a network is given: it is for tables.")
+            preprocessing, seen = None, len(X)
+            data = (X, y, sample_weight, groups)
+            run = NetworkSearch(network, data, executor, on, task, validation, config, seed)
+        else:
+            config = config if config is not None else SearchConfig()
+            if not isinstance(config, SearchConfig):
+                raise ValueError(f"Expected a SearchConfig. Got {type(config).__name__}.")
+            if not isinstance(activation, str):
+                raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
+            seed = 0 if seed is None else seed
+            preprocessing, rows, seen = _prepared(X, y, task, sample_weight, groups, seed)
+            folded = FoldedData.of(preprocessing, *rows, validation=validation, seed=seed).to(on)
+            run = TableSearch(
+                folded,
+                preprocessing.target.outputs,
+                executor,
+                hidden=widths,
+                penalty_weights=penalty_weights,
+                activation=activation,
+                config=config,
+                seed=seed,
+            )
+        run.check_budget(max_parameters)
+        is_compared = checkpoint is not None or ranks.world > 1
+        with threads_for(run.folded.rows, on) if network is None else contextlib.nullcontext():
+            threads = torch.get_num_threads() if on.type == "cpu" else None
+        asked = {
+            **run.asked,
+            "max_parameters": max_parameters,
+            "device": str(executor.place or on),
+            "threads": threads,
+            "versions": versions(),
+            "rows": run.folded.digest() if is_compared else "",
+        }
+        own = ("device", "threads", "weights")  # the weights of the first process are the start
+        given |= {name: value for name, value in asked.items() if name not in own}
+        given |= {"preprocessing": preprocessing, "task": run.folded.task}
+        given |= {"checkpoint": checkpoint is not None, "resume": resume}
+    run.progress = progress and ranks.is_first
     with (
-        open_steps(checkpoint, asked, resume, executor.engine.ranks) as executor.steps,
+        open_steps(checkpoint, asked, resume, ranks) as executor.steps,
         threads_for(run.folded.rows, on) if network is None else contextlib.nullcontext(),
     ):
         outcome = run.run(max_parameters)

@@ -69,7 +69,7 @@ class SearchConfig:
     path: int = 4
     ways: tuple[str, ...] = tuple(STRATEGIES)
     shrink: float = 0.6
-    tune_share: float = 0.25
+    tune_share: float = 0.1
 
     def __post_init__(self) -> None:
         check_counts(self, "steps", "epochs", "longest", "batch_size", "path")

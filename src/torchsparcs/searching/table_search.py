@@ -10,6 +10,7 @@ from torchsparcs.cutting.ladder import Ladder
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.dense import DenseFamily, compact
+from torchsparcs.searching.finishing import PLAIN, Finishing
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
 from torchsparcs.searching.result import LEAST_TOLERANCE, Attempt, Candidate
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
@@ -25,6 +26,7 @@ PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.4  # of the steps of the training
 PATH_RATIO = 5.0  # from one penalty weight to the next
 LINEAR = 1e6  # a penalty weight under which nothing can be recruited
 FEWEST_GROUPS = 3
+FEW_ROWS = 300  # that need no wide networks
 LANDINGS = 2  # looks between the smallest network that is good enough and the next smaller one
 BETWEEN = 4  # sizes that are tried between two others
 CLOSE = 0.95  # of a size is as good as the size itself
@@ -117,13 +119,26 @@ class TableSearch:
             linear += ladder.top([family.least_squares(rungs[0].network)])
         self._descend(ladder, rungs, linear[1:], strategy, largest)
         self._land(ladder, rungs, strategy, largest)
+        effort = min(self.config.steps, self.config.longest) / SearchConfig.steps
+        finishing = Finishing(
+            family,
+            self.outputs,
+            self.seed,
+            widest=None if self.hidden is None else max(self.hidden, default=0),
+            effort=effort,
+            progress=self.progress,
+        )
+        finished = finishing.run(rungs, largest)
+        rungs += finished
+        linear += [rung for rung in finished if not rung.network.hidden and not rung.cuts]
         best_linear = max(linear, key=lambda rung: rung.judgement.score)
+        weight_of = {group: weight for group, weight in enumerate(penalties) if group}
         candidates = [
             Candidate.of(
                 compact(rung.network),
                 rung.judgement,
-                penalties[rung.group] if rung.group else None,
-                folded.final(rung.group),
+                0.0 if rung.group == PLAIN else weight_of.get(rung.group),
+                None if rung.group == PLAIN else folded.final(rung.group),
             )
             for rung in rungs
         ]
@@ -330,4 +345,6 @@ def checked_path(weights: Any) -> list[float]:
 
 def _default_widths(rows: int) -> tuple[int, int]:
     """Two hidden layers, wider where there is more to learn from."""
+    if rows < FEW_ROWS:
+        return (32, 16)
     return (128, 32) if rows < MANY_ROWS else (256, 64)

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Number
 from typing import Any
 
@@ -75,27 +76,32 @@ class Table:
         source = self.source.iloc[np.flatnonzero(kept)] if self.is_frame else self.source[kept]
         return replace(self, source=source)
 
+    @cached_property
+    def types(self) -> list[Any]:
+        """The type of each column, of NumPy or of pandas; asked for one by one it takes long."""
+        if self.is_frame:
+            return self.source.dtypes.tolist()
+        return [self.source.dtype] * len(self.names)
+
     def is_categorical(self, index: int) -> bool:
         """Whether a DataFrame declares the column as categories, be they numbers or not."""
-        return self.is_frame and str(self.source.dtypes.iloc[index]) == "category"
+        return str(self.types[index]) == "category"
 
     def is_numeric(self, index: int) -> bool:
         """Whether a column is numbers, or text that says one in every row, and not categories."""
-        values = self.column(index)
-        return not self.is_categorical(index) and (
-            values.dtype.kind in NUMBERS or numbers_in(values) is not None
-        )
+        if isinstance(self.types[index], np.dtype) and self.types[index].kind in NUMBERS:
+            return True
+        return not self.is_categorical(index) and numbers_in(self.column(index)) is not None
 
     def numbers(self, positions: list[int]) -> np.ndarray | None:
         """Columns as float64 (rows, positions), or None where it takes a look at each of them."""
-        if self.is_frame:
-            chosen = self.source.iloc[:, positions]
-            types = set(chosen.dtypes)
-            plain = all(isinstance(kind, np.dtype) and kind.kind in NUMBERS for kind in types)
-            return chosen.to_numpy(dtype=np.float64) if plain else None
-        if self.source.dtype.kind not in NUMBERS:
+        types = {self.types[position] for position in positions}
+        if not all(isinstance(kind, np.dtype) and kind.kind in NUMBERS for kind in types):
             return None
         whole = positions == list(range(len(self.names)))
+        if self.is_frame:
+            chosen = self.source if whole else self.source.iloc[:, positions]
+            return chosen.to_numpy(dtype=np.float64)
         values = self.source if whole else np.take(self.source, positions, axis=1)
         return values.astype(np.float64, copy=False)
 

@@ -20,16 +20,18 @@ import pandas as pd
 
 from torchsparcs.files.arrays import read_arrays
 from torchsparcs.files.reading import check_memory, first_line, memory, quoted
-from torchsparcs.tables.columns import check_names, number
+from torchsparcs.tables.columns import NUMBERS, check_names, number
 
 SEPARATORS = ",;\t|"
 FOREIGN = {b"PAR1": "parquet", b"PK\x03\x04": "a zip archive", b"\x1f\x8b": "gzip"}
 TEXT_COPIES, COPIES = 14, 4  # of what a file claims, in memory on the way to a table
 BEGINNING = 2**20  # bytes of a text file that tell how it is written
 LONGEST = 2**28  # bytes of a header
+LINE = 2**24  # bytes of a line that is read whole
 PIECE = 2**20  # bytes of a text file that are unpacked at once
 MOST_COLUMNS = 2**20  # of an array, which may be packed into next to nothing
-BATCH = 2**10  # rows of text that are unpacked at once
+AT_ONCE = 2**18  # rows of a Parquet file on the way to a table
+LARGEST_BATCH = 2**28  # bytes of them
 READ_AHEAD = 2**18  # bytes of each column of a Parquet file
 PYARROW = 15  # the oldest version that does not unpickle what a file says
 
@@ -115,11 +117,15 @@ class TextFile:
         content = self._start(most + 1)
         if len(content) > most:
             raise ValueError(f"Expected at most {most:,} bytes. {self.path} unpacks to more.")
+        for start in range(0, len(content) - LINE, LINE):
+            if not any(content.find(end, start, start + LINE) >= 0 for end in (b"\n", b"\r")):
+                raise ValueError(f"Expected lines of at most {LINE:,} bytes. {self.path} has more.")
         lines = 1 + max(content.count(b"\n"), content.count(b"\r"))
         check_memory(self.path, lines * self.width * 8, copies=COPIES)  # short rows are filled up
         with self._errors():
             table = pd.read_csv(io.BytesIO(content), **self.options)
-        return table.iloc[:, self._row_numbers(table) :]
+        skipped = self._row_numbers(table)
+        return table.iloc[:, skipped:] if skipped else table  # a slice of many columns takes long
 
     def columns(self, rows: int) -> list[str]:
         """The names of the columns, of which ``rows`` rows are looked at."""
@@ -230,7 +236,7 @@ class ParquetFiles:
     """
 
     def __init__(self, path: Path):
-        self.path = path
+        self.path, self.size = path, 0  # bytes, as the files claim
         paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not paths:
             raise ValueError(f"Expected a folder of .parquet files. {path} has none.")
@@ -238,14 +244,22 @@ class ParquetFiles:
         self.groups: dict[int, tuple[Path, int, int]] = {}  # by first row: file, place, end
         self.names: list[str] = []
         self.nested: set[str] = set()  # columns of lists or records
-        rows, is_nested = 0, _pyarrow().types.is_nested
+        self.text: set[str] = set()
+        self.categorical: set[str] = set()
+        rows, types = 0, _pyarrow().types
         for part in paths:
             with _opened_parquet(part) as file:
                 fields = [*file.schema_arrow]
                 names = [str(name) for name in file.schema_arrow.empty_table().to_pandas().columns]
                 counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
                 self.metadata[part] = file.metadata
-            self.nested |= {str(field.name) for field in fields if is_nested(field.type)}
+                self.size += _claimed(file)
+            for kind, known in (
+                (types.is_nested, self.nested),
+                (lambda each: types.is_string(each) or types.is_large_string(each), self.text),
+                (types.is_dictionary, self.categorical),
+            ):
+                known |= {str(field.name) for field in fields if kind(field.type)}
             self.names = self.names or names
             if names != self.names:
                 raise ValueError(
@@ -269,17 +283,19 @@ class ParquetFiles:
     def whole(self) -> pd.DataFrame:
         """Read all rows at once."""
         self.check_kept()
-        with _opened_parquet(self.path) as file:
-            # asked about one column of a group, Arrow ends the process where something does not fit
-            columns = [file.schema.column(place) for place in range(len(file.schema))]
-            groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
-            width = sum(max(column.length, 8) for column in columns)
-            size = sum(max(group.total_byte_size, group.num_rows * width) for group in groups)
-        check_memory(self.path, size, copies=COPIES)
-        text = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
-        check_memory(self.path, size + _text_size(self.path, text), copies=COPIES)
-        with _opened_parquet(self.path):
-            return pd.read_parquet(self.path, engine="pyarrow")
+        check_memory(self.path, self.size, copies=COPIES)
+        frames, taken = [], 0
+        for first in self.groups:
+            for frame, size in self._measured(first, AT_ONCE):
+                taken += size  # the files may have told less
+                check_memory(self.path, taken, copies=COPIES)
+                frames.append(frame)
+        if not frames:
+            raise ValueError(f"Expected rows. {self.path} has none.")
+        table = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+        for name in self.categorical & {*table.columns}:
+            table[name] = table[name].astype("category")  # several frames differ in theirs
+        return table
 
     def columns(self, rows: int) -> list[str]:
         """The names of the columns."""
@@ -291,11 +307,35 @@ class ParquetFiles:
         return [(first, end) for first, (_, _, end) in self.groups.items()]
 
     def frames(self, first: int, rows: int, text: Collection[str] = ()) -> Iterator[pd.DataFrame]:
-        """Read the row group that begins with row ``first``, ``rows`` rows at a time."""
-        path, place, _ = self.groups[first]
-        with _opened_parquet(path, metadata=self.metadata[path]) as file:
+        """Read the row group that begins with row ``first``, ``rows`` rows at a time.
+
+        Of rows that are long, fewer.
+        """
+        yield from (frame for frame, _ in self._measured(first, rows))
+
+    def _measured(self, first: int, rows: int) -> Iterator[tuple[pd.DataFrame, int]]:
+        """The frames, in which all rows that have a text share it, and their bytes."""
+        path, place, end = self.groups[first]
+        long = self.metadata[path].row_group(place).total_byte_size // (end - first)
+        if long > LARGEST_BATCH:
+            raise ValueError(
+                f"Expected rows of at most {LARGEST_BATCH:,} bytes. {path} has some of {long:,}."
+            )
+        rows = min(rows, max(1, LARGEST_BATCH // max(1, long)))
+        options = {"metadata": self.metadata[path], "read_dictionary": [*self.text]}
+        with _opened_parquet(path, **options) as file:
             for batch in file.iter_batches(rows, row_groups=[place]):
-                yield batch.to_pandas()
+                frame = batch.to_pandas()
+                texts = {name: frame[name].astype(object) for name in self.text & {*frame.columns}}
+                yield frame.assign(**texts) if texts else frame, batch.nbytes
+
+
+def _claimed(file: Any) -> int:
+    """The bytes that all rows of a Parquet file take, as it says itself; a text counts once."""
+    # asked about one column of a group, Arrow ends the process where something does not fit
+    width = sum(max(file.schema.column(place).length, 8) for place in range(len(file.schema)))
+    groups = (file.metadata.row_group(place) for place in range(file.num_row_groups))
+    return sum(max(group.total_byte_size, group.num_rows * width) for group in groups)
 
 
 @contextlib.contextmanager
@@ -318,7 +358,6 @@ def _opened_parquet(path: Path, **options: Any) -> Iterator[Any]:
 def _pyarrow() -> Any:
     """pyarrow with the parts that are used here; an ImportError where it is missing or too old."""
     try:
-        import pyarrow.compute
         import pyarrow.parquet
 
         version = pyarrow.__version__
@@ -330,25 +369,6 @@ def _pyarrow() -> Any:
             "pip install 'torchsparcs[parquet]'"
         )
     return pyarrow
-
-
-def _text_size(path: Path, columns: list[str]) -> int:
-    """The bytes of text once it is written out, as far as there is memory.
-
-    A file has each text once, however many rows have it.
-    """
-    size, most, compute = 0, memory() // COPIES, _pyarrow().compute
-    with _opened_parquet(path, read_dictionary=columns) as file:
-        for batch in file.iter_batches(BATCH, columns=columns) if columns else ():
-            for column in batch.columns:
-                if hasattr(column, "dictionary"):
-                    lengths = compute.binary_length(column.dictionary)
-                    size += compute.sum(lengths.take(column.indices)).as_py() or 0
-                else:
-                    size += column.nbytes
-            if size > most:
-                break
-    return size
 
 
 def _read_npz(path: Path) -> pd.DataFrame:
@@ -388,6 +408,29 @@ FILES: dict[str, type[TextFile] | type[ParquetFiles]] = {
     ".tsv.gz": TextFile,
     ".parquet": ParquetFiles,
 }
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet computes begins with one of them
+
+
+def for_spreadsheets(value: Any) -> Any:
+    """``value``, a text that begins like a formula behind an apostrophe; numbers are left alone.
+
+    >>> [for_spreadsheets(value) for value in ("=1+1", "-1", "a=1", -1.5)]
+    ["'=1+1", '-1', 'a=1', -1.5]
+    """
+    is_formula = isinstance(value, str) and value.startswith(FORMULAS) and number(value) is None
+    return f"'{value}" if is_formula else value
+
+
+def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
+    """``table`` with names and texts as :func:`for_spreadsheets` has them."""
+    texts = {
+        name: table[name].map(for_spreadsheets)
+        for name in table
+        if table[name].dtype.kind not in NUMBERS
+    }
+    return table.assign(**texts).rename(columns=for_spreadsheets)
+
+
 WRITERS: dict[str, Callable[[pd.DataFrame], bytes]] = {
     ".csv": lambda table: table.to_csv(index=False, lineterminator="\n").encode(),
     ".parquet": lambda table: table.to_parquet(index=False),

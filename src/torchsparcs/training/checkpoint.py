@@ -23,7 +23,7 @@ def state_of(loop: "TrainingLoop") -> dict[str, Any]:
     """Everything that :func:`restore_` needs, and what the call that resumes is compared with."""
     ranks, losses = loop.ranks, loop.losses
     return {
-        "config": _comparable(loop.config),
+        "config": comparable(loop.config),
         "data": loop.fingerprint,
         "module": loop.module.state_dict(),
         "descent": loop.training_step.state_dict(),
@@ -38,7 +38,7 @@ def state_of(loop: "TrainingLoop") -> dict[str, Any]:
 
 def restore_(loop: "TrainingLoop", state: dict[str, Any]) -> None:
     """Bring ``loop`` to ``state``; a ValueError where it is that of another training."""
-    mine, saved = _comparable(loop.config), state["config"]
+    mine, saved = comparable(loop.config), state["config"]
     if different := [name for name in mine if mine[name] != saved.get(name)]:
         changes = ", ".join(f"{n} was {saved.get(n)!r}, now {mine[n]!r}" for n in different)
         raise ValueError(f"Expected the config of the checkpoint to resume it. Got: {changes}.")
@@ -91,7 +91,7 @@ def batch_count(batches: Any) -> int:
         return 0
 
 
-def _comparable(config: TrainConfig) -> dict[str, Any]:
+def comparable(config: TrainConfig) -> dict[str, Any]:
     """The config as plain values; a loss function is compared by its name."""
     values = dataclasses.asdict(config)
     if callable(config.task):

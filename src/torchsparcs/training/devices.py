@@ -7,6 +7,7 @@ alone talks to nobody.
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 FEW_ROWS = 10_000
+LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"  # the interface of this machine alone
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -112,6 +114,29 @@ class Ranks:
         dist.all_gather_object(values, value)
         return values
 
+    @contextlib.contextmanager
+    def same_call(self) -> Iterator[dict[str, Any]]:
+        """A block in which every process says, by names, what it was given: the same, or no work.
+
+        A difference, or an error that one of them meets in the block, is an error of all of them.
+        """
+        given: dict[str, Any] = {}
+        failure = None
+        try:
+            yield given
+        except Exception as error:
+            failure = error
+        calls = self.gather((given, failure))
+        for _, failed in calls:
+            if failed is not None:
+                raise failed
+        for rank, (its, _) in enumerate(calls):
+            if different := [name for name in calls[0][0] if its[name] != calls[0][0][name]]:
+                raise ValueError(
+                    f"Expected the same call in all {self.world} processes. Process {rank} got "
+                    f"other {', '.join(different)} than process 0."
+                )
+
     def any(self, flag: bool) -> bool:
         """Whether any process says so."""
         if self.world == 1:
@@ -133,12 +158,18 @@ class Ranks:
 
 @contextlib.contextmanager
 def started() -> Iterator[Ranks]:
-    """The processes that ``torchrun`` started, connected; without it this process alone."""
+    """The processes that ``torchrun`` started, connected; without it this process alone.
+
+    Where all are on this machine nobody else can reach them.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
         yield Ranks.current()
         return
     if on_gpu := torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    if os.environ.get("MASTER_ADDR") in ("localhost", "127.0.0.1", "::1"):
+        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ.setdefault(name, LOOPBACK)
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
     try:
         yield Ranks.current()

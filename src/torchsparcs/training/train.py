@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from torchsparcs.spectral.population import members_of
+from torchsparcs.training.checkpoint import comparable
 from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.data import Data, data_of_members, is_pair
+from torchsparcs.training.data import Data, data_of_members, digest, is_pair
 from torchsparcs.training.devices import Ranks
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import TrainingLoop
@@ -38,6 +39,17 @@ class Training(NamedTuple):
             None if validation is None else data_of_members(validation, count, members),
             weights if weights is None or weights.dim() == 1 else weights[members],
         )
+
+    def described(self) -> dict[str, Any]:
+        """What processes that share a training must have in common; batches are their own."""
+        state = self.module.state_dict()
+        return {
+            "data": _digest(self.data),
+            "weights": None if self.weights is None else digest([torch.as_tensor(self.weights)]),
+            "validation": None if self.validation is None else _digest(self.validation),
+            "module": [(name, value.shape, value.dtype) for name, value in state.items()],
+            **comparable(self.config),
+        }
 
 
 def train(
@@ -92,12 +104,18 @@ def train(
     them, and the first one writes the checkpoint. Of a loader, each process goes through its own.
     Batch normalisation, and a loss function of your own, see the rows of one process.
     """
-    config = config if config is not None else TrainConfig()
-    if not isinstance(config, TrainConfig):
-        raise ValueError(f"Expected a TrainConfig. Got {type(config).__name__}.")
     path = None if checkpoint is None else Path(checkpoint)
     # a part of a population that is shared out is trained by this process alone
     ranks = Ranks() if _is_part else Ranks.current()
+    with ranks.same_call() as given:
+        config = config if config is not None else TrainConfig()
+        if not isinstance(config, TrainConfig):
+            raise ValueError(f"Expected a TrainConfig. Got {type(config).__name__}.")
+        whole = Training(module, data, config, validation, weights)
+        _check_options(whole)
+        if ranks.world > 1:
+            given |= whole.described()
+            given |= {"checkpoint": path is not None, "resume": resume}
     is_begun = path is not None and ranks.first(path.exists)
     if resume is True and not is_begun:
         where = "no checkpoint was named" if path is None else f"there is none at {path}"
@@ -108,8 +126,6 @@ def train(
             "remove it to start anew."
         )
     population: Any = module  # where it is one
-    whole = Training(module, data, config, validation, weights)
-    _check_options(whole)
     is_plain = _is_part or (path is None and on_epoch is None and ranks.world == 1)
     is_divisible = is_plain and hasattr(module, "replace_part") and is_pair(data)
     start = {k: v.detach().cpu().clone() for k, v in module.state_dict().items() if is_divisible}
@@ -143,6 +159,10 @@ def train(
         middle = (first + end) // 2
         todo[:0] = [slice(first, middle), slice(middle, end)]
     return reduce(History.joined, histories)
+
+
+def _digest(data: Data) -> str:
+    return digest(map(torch.as_tensor, data)) if is_pair(data) else "batches"
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

@@ -66,7 +66,8 @@ function recruitedView(host) {
 function trainingWords() {
   const growth = growthOf(chosen());
   const how = chosen().kept_linear ? ", kept linear" : chosen().penalty_weight === null ? "" : `, trained with penalty weight ${short(chosen().penalty_weight)}`;
-  byId("training-note").textContent = !growth ? ""
+  byId("training-note").textContent = chosen().member < 0 ? "A plain network, drawn at random and fitted: it did not grow."
+    : !growth ? ""
     : (facts.is_refitted ? "This candidate, fine-tuned from where the earlier search left it." : `The network this candidate was cut from${how}.`) +
       (known(growth.score).length ? "" : " Scores are taken after training, on rows that were kept aside: they are on the front.");
 }
@@ -118,7 +119,7 @@ function pruningView(host) {
     label: `${facts.measure} of the network as it was cut, at ${own.length} sizes; the line is ${facts.tolerance_words}`,
     x: { log: true, from: Math.min(...sizes) / 1.15, to: Math.max(...sizes) * 1.15, name: "parameters left", words: whole },
     y,
-    series: [...members.filter((member) => member !== candidate.member).map((member) => ({ points: curve(member), style: "faint" })),
+    series: [...members.filter((member) => member !== candidate.member && member >= 0).map((member) => ({ points: curve(member), style: "faint" })),
       { points: curve(candidate.member), style: "blue", dots: true }],
     rules: [{ at: facts.tolerance, words: facts.tolerance_words }],
     marks: [candidate].filter(isJudged).map(({ parameters, score, score_words }) => ({ at: [parameters, score], words: `${plural(parameters, "parameter")}, ${score_words}` })) });

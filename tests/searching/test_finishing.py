@@ -1,0 +1,125 @@
+"""The end of a search: plain networks, second-order fits, single connections."""
+
+import numpy as np
+import pytest
+
+from torchsparcs import CompactNetwork, SearchConfig, load_result, search
+
+CONFIG = SearchConfig(steps=60, epochs=1, longest=60, ways=("asleep",))
+OPTIONS = {"widths": (12,), "penalty_weights": (1e-3,), "validation": 2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def result():
+    """Each of three classes is told by two columns of its own among nine, and a product."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 9))
+    y = np.stack([x[:, 3 * k] * x[:, 3 * k + 1] + x[:, 3 * k + 1] for k in range(3)]).argmax(axis=0)
+    return search(x, y, config=CONFIG, seed=0, progress=False, **OPTIONS), x, y
+
+
+def test_networks_lose_single_connections(result):
+    found, *_ = result
+    sparse = [each for each in found.front if each.network.kept is not None]
+    assert sparse
+    for each in sparse:
+        assert isinstance(each.network, CompactNetwork)
+        assert each.parameters == sum(p.numel() for p in each.network.parameters())
+        dense = sum(p.numel() for p in each.network.to_direct().weights.split(1))
+        assert each.parameters < dense
+
+
+def test_plain_networks_are_among_the_candidates(result):
+    found, *_ = result
+    assert any(attempt.member is None for attempt in found.attempts)
+
+
+def test_the_linear_model_is_no_worse_than_a_tuned_one(result):
+    from sklearn.linear_model import LogisticRegression
+
+    found, x, y = result
+    tuned = max(LogisticRegression(C=c).fit(x, y).score(x, y) for c in (0.01, 0.1, 1, 10))
+    assert found.score(x, y, "linear") > tuned - 0.02
+
+
+def test_it_goes_through_a_folder(result, tmp_path):
+    found, x, _ = result
+    found.save(tmp_path / "run")
+    again = load_result(tmp_path / "run")
+    assert [each.parameters for each in again.front] == [each.parameters for each in found.front]
+    assert [each.architecture for each in again.front] == [
+        each.architecture for each in found.front
+    ]
+    for place in range(len(found.front)):
+        np.testing.assert_array_equal(again.outputs(x, place), found.outputs(x, place))
+
+
+def test_it_is_the_same_twice(result):
+    found, x, y = result
+    again = search(x, y, config=CONFIG, seed=0, progress=False, **OPTIONS)
+    assert [(each.parameters, each.loss) for each in again.front] == [
+        (each.parameters, each.loss) for each in found.front
+    ]
+
+
+def test_it_goes_on_after_an_interruption(result, tmp_path, monkeypatch):
+    from torchsparcs.searching import finishing
+
+    found, x, y = result
+    cuts = finishing._cuts
+    monkeypatch.setattr(finishing, "_cuts", lambda *args: 1 / 0)
+    options = {"config": CONFIG, "seed": 0, "progress": False, **OPTIONS}
+    with pytest.raises(ZeroDivisionError):
+        search(x, y, checkpoint=tmp_path, **options)
+    monkeypatch.setattr(finishing, "_cuts", cuts)
+    again = search(x, y, checkpoint=tmp_path, resume=True, **options)
+    assert [each.loss for each in again.front] == [each.loss for each in found.front]
+
+
+def test_a_budget_bounds_what_is_made(result):
+    _, x, y = result
+    small = search(x, y, config=CONFIG, max_parameters=40, progress=False, **OPTIONS)
+    assert max(each.parameters for each in small.front) <= 40
+
+
+def test_what_is_asked_for_bounds_the_plain_networks(result):
+    _, x, y = result
+    options = {**OPTIONS, "config": CONFIG, "progress": False}
+    narrow = search(x, y, **{**options, "widths": (2,)})
+    assert max(attempt.neurons for attempt in narrow.attempts) <= 2
+    linear = search(x, y, **{**options, "widths": ()})
+    assert max(attempt.neurons for attempt in linear.attempts) == 0
+
+
+def test_a_small_budget_is_met_by_cutting(result):
+    _, x, y = result
+    options = {**OPTIONS, "config": CONFIG, "progress": False}
+    small = search(x, y, max_parameters=45, **options)
+    assert any(sum(each.widths[1:-1]) for each in small.front)
+
+
+def test_few_of_many_rows_are_fitted_to_by_every_fit(result, monkeypatch):
+    from sklearn.model_selection import PredefinedSplit
+
+    from torchsparcs.searching import finishing
+
+    monkeypatch.setattr(finishing, "MOST_ROWS", 100)
+    _, x, y = result
+    turns = PredefinedSplit(np.arange(len(x)) % 2)
+    options = {**OPTIONS, "config": CONFIG, "progress": False, "validation": turns}
+    assert search(x, y, **options).best().score > 0.4
+
+
+def test_the_largest_seed(result):
+    _, x, y = result
+    options = {**OPTIONS, "config": CONFIG, "progress": False}
+    assert search(x[:100], y[:100], seed=2**64 - 1, **options).front
+
+
+def test_a_refit_brings_no_number_back(result):
+    from torchsparcs import refit
+
+    found, x, y = result
+    again = refit(found, x, y, steps=5, validation=2, device="cpu", progress=False)
+    sizes = {each.parameters for each in (*found.front, found.linear)}
+    assert {each.parameters for each in again.front} <= sizes
