@@ -14,8 +14,9 @@ from torchsparcs.compact.direct import (
     is_read,
     parameter_count,
     simplified,
+    with_bias,
 )
-from torchsparcs.cutting.neurons import Elimination, cut_to, eliminated, with_bias
+from torchsparcs.cutting.neurons import Elimination, cut_to, eliminated
 
 DOUBLE = torch.float64
 X = torch.randn(300, 4, dtype=DOUBLE, generator=torch.Generator().manual_seed(1))

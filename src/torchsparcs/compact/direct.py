@@ -248,6 +248,19 @@ def activities(direct: DirectSpace, inputs: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat(sources, dim=1), torch.cat(slopes) if slopes else inputs.new_empty(0)
 
 
+def with_bias(direct: DirectSpace) -> Tensor:
+    """The weights with the bias as the column of a constant source after the inputs, (H + O, S)."""
+    left, right = direct.weights[:, : direct.inputs], direct.outgoing
+    return torch.cat([left, direct.bias[:, None], right], dim=1)
+
+
+def from_biased(direct: DirectSpace, weights: Tensor) -> DirectSpace:
+    """``direct`` with other weights and biases, as :func:`with_bias` gives them."""
+    n = direct.inputs
+    joined = torch.cat([weights[:, :n], weights[:, n + 1 :]], dim=1)
+    return replace(direct, weights=joined, bias=weights[:, n].clone())
+
+
 def reoriented(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> DirectSpace:
     """Make the block (target, source) as small as flips of neurons can; the function stays.
 

@@ -6,14 +6,13 @@ others go on. A network that no longer gains leaves.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from torchsparcs.compact.direct import DirectSpace, layer_slices
+from torchsparcs.compact.direct import DirectSpace, from_biased, layer_slices, with_bias
 from torchsparcs.spectral.activations import resolve_activation
 
 MEMORY = 10  # steps that tell of the curvature
@@ -23,6 +22,7 @@ SHORTER, SHORTEST = 0.5, 0.1  # bounds of the next step after one that failed
 FIRST_STEP = 0.1  # its length
 LEAVERS = 0.3  # a share of the networks that is worth taking out
 FEW_ROWS = 500  # that are computed in float64
+CACHED, FEWEST_AT_ONCE = 2**19, 64  # signals of as many rows as stay in a cache; rows at least
 
 Losses = Callable[[Tensor, Tensor], Tensor]
 
@@ -69,7 +69,7 @@ def fitted(
     """
     dtype = torch.float64 if len(pair[0]) <= FEW_ROWS else torch.float32
     stack = _Stack(directs, dtype)
-    inputs = pair[0].T.to(dtype).contiguous()
+    inputs = F.pad(pair[0].T.to(dtype), (0, 0, 0, 1), value=1.0)  # and the constant of the biases
     target = pair[1].reshape(len(pair[1]), -1).T
     target = target if task == "multiclass" else target.to(dtype)
     share = (weights / weights.sum(dim=1, keepdim=True)).to(dtype)
@@ -78,12 +78,17 @@ def fitted(
 
     def evaluate(point: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
         """Loss and gradient of the networks ``which``."""
-        point = point.detach().requires_grad_()
-        loss = (losses(stack.outputs(point, inputs), target) * share[which]).sum(dim=1)
-        (slope,) = torch.autograd.grad(loss.sum(), point)
-        pull = decay[which] * stack.decays[which] * point.detach()
-        loss = loss.detach() + 0.5 * (pull * point.detach()).sum(dim=1)
-        return loss, slope * stack.mask[which] + pull
+        loss, slope = torch.zeros_like(point[:, 0]), torch.zeros_like(point)
+        at_once = max(FEWEST_AT_ONCE, CACHED // (len(point) * stack.ends[-1]))
+        for rows in torch.arange(inputs.shape[1], device=inputs.device).split(at_once):
+            some = slice(int(rows[0]), int(rows[-1]) + 1)
+            here = point.detach().requires_grad_()
+            each = losses(stack.outputs(here, inputs[:, some]), target[:, some])
+            part = (each * share[which, some]).sum(dim=1)
+            slope += torch.autograd.grad(part.sum(), here)[0]
+            loss += part.detach()
+        pull = decay[which] * stack.decays[which] * point
+        return loss + 0.5 * (pull * point).sum(dim=1), slope * stack.mask[which] + pull
 
     return stack.directs_at(_minimised(evaluate, stack.start, turns))
 
@@ -155,8 +160,9 @@ def _direction(slope: Tensor, memory: list[tuple[Tensor, Tensor, Tensor]], scale
 class _Stack:
     """Networks padded to common widths, the numbers of each in a row of ``start``.
 
-    A row has the weights from the inputs to all neurons, those from hidden neurons layer by layer,
-    and the biases. ``mask`` is 1 where a number is free, ``decays`` where it is a weight as well.
+    A row has, layer by layer, the weights from the inputs with the bias beside them, and those from
+    earlier hidden neurons. ``mask`` is 1 where a number is free, ``decays`` where it is a weight as
+    well.
     """
 
     def __init__(self, directs: Sequence[DirectSpace], dtype: torch.dtype):
@@ -168,34 +174,34 @@ class _Stack:
         widths = [[rows.stop - rows.start for rows in each[:-1]] for each in slices]
         hidden = [max(w[k] if k < len(w) else 0 for w in widths) for k in range(depth - 1)]
         self.ends = [0, *accumulate([*hidden, first.outputs])]
-        neurons, rows = self.ends[-2], self.ends[-1]
         like = first.weights
-        weights = like.new_zeros(len(directs), rows, first.inputs + neurons, dtype=dtype)
-        bias = like.new_zeros(len(directs), rows, dtype=dtype)
+        numbers = like.new_zeros(len(directs), *self._shape(), dtype=dtype)
         self.places = [self._places(mine, first.outputs).to(like.device) for mine in widths]
-        columns = torch.arange(first.inputs, device=like.device)
-        for index, (direct, places) in enumerate(zip(directs, self.places, strict=True)):
-            sources = torch.cat([columns, places[: direct.hidden] + first.inputs])
-            weights[index, places[:, None], sources] = direct.weights.to(dtype)
-            bias[index, places] = direct.bias.to(dtype)
-        self.start = torch.cat([*(b.flatten(1) for b in self._blocks(weights)), bias], dim=1)
-        self.lengths = [b[0].numel() for b in self._blocks(weights)] + [rows]
+        for mine, direct, places in zip(numbers, directs, self.places, strict=True):
+            mine[places[:, None], self._sources(places, direct)] = with_bias(direct).to(dtype)
+        blocks = self._blocks(numbers)
+        self.lengths = [block[0].numel() for block in blocks]
+        self.start = torch.cat([block.flatten(1) for block in blocks], dim=1)
         self.mask = (self.start != 0).to(dtype)
-        self.decays = self.mask.clone()
-        self.decays[:, -rows:] = 0
+        is_weight = torch.ones_like(numbers[:1])
+        is_weight[:, :, self.inputs] = 0
+        weighed = torch.cat([block.flatten(1) for block in self._blocks(is_weight)], dim=1)
+        self.decays = self.mask * weighed
 
     def outputs(self, point: Tensor, inputs: Tensor) -> Tensor:
-        """(members, O, rows) of the networks whose numbers are ``point``, (members, P)."""
-        from_inputs, *from_hidden, bias = point.split(self.lengths, dim=1)
-        members, total = bias.shape
-        sent = from_inputs.reshape(members * total, -1) @ inputs
-        sent = sent.view(members, total, -1) + bias[:, :, None]
-        activities = sent[:, :0]
-        for (start, stop), block in zip(pairwise(self.ends), [None, *from_hidden], strict=True):
-            pre = sent[:, start:stop]
-            if block is not None and start:
-                pre = torch.baddbmm(pre, block.reshape(members, stop - start, start), activities)
-            if stop == total:
+        """(members, O, rows) of the networks whose numbers are ``point``, (members, P).
+
+        ``inputs`` (I + 1, rows) have a last row of ones.
+        """
+        members, blocks = len(point), iter(point.split(self.lengths, dim=1))
+        activities = point.new_empty(members, 0, inputs.shape[1])
+        for start, stop in pairwise(self.ends):
+            width = stop - start
+            sent = next(blocks).reshape(members * width, -1) @ inputs
+            pre = sent.view(members, width, -1)
+            if start:
+                pre = torch.baddbmm(pre, next(blocks).view(members, width, start), activities)
+            if stop == self.ends[-1]:
                 return pre
             activity = self.activation(pre)
             activities = torch.cat([activities, activity], dim=1) if start else activity
@@ -203,25 +209,31 @@ class _Stack:
 
     def directs_at(self, point: Tensor) -> list[DirectSpace]:
         """The networks with those numbers, in float64."""
-        *blocks, bias = point.double().split(self.lengths, dim=1)
-        rows, neurons = self.ends[-1], self.ends[-2]
-        weights = bias.new_zeros(len(point), rows, self.inputs + neurons)
-        for mine, its in zip(self._blocks(weights), blocks, strict=True):
-            mine.copy_(its.view(mine.shape))
-        columns = torch.arange(self.inputs, device=point.device)
+        numbers = point.new_zeros(len(point), *self._shape(), dtype=torch.float64)
+        for block, its in zip(self._blocks(numbers), point.split(self.lengths, dim=1), strict=True):
+            block.copy_(its.view(block.shape))
         found = []
-        for index, (direct, places) in enumerate(zip(self.directs, self.places, strict=True)):
-            sources = torch.cat([columns, places[: direct.hidden] + self.inputs])
-            mine = weights[index][places[:, None], sources]
-            found.append(replace(direct, weights=mine, bias=bias[index, places].clone()))
+        for mine, direct, places in zip(numbers, self.directs, self.places, strict=True):
+            found.append(from_biased(direct, mine[places[:, None], self._sources(places, direct)]))
         return found
 
-    def _blocks(self, weights: Tensor) -> list[Tensor]:
-        """Views of what stands in a row of ``start`` but for the biases."""
-        pairs = list(pairwise(self.ends))[1:]
-        split = self.inputs
-        hidden = [weights[:, start:stop, split : split + start] for start, stop in pairs]
-        return [weights[:, :, :split], *hidden]
+    def _shape(self) -> tuple[int, int]:
+        """Of one network's numbers: rows as its neurons, columns inputs, bias, hidden neurons."""
+        return self.ends[-1], self.inputs + 1 + self.ends[-2]
+
+    def _sources(self, places: Tensor, direct: DirectSpace) -> Tensor:
+        """The columns of inputs, bias and hidden neurons of a network."""
+        columns = torch.arange(self.inputs + 1, device=places.device)
+        return torch.cat([columns, places[: direct.hidden] + self.inputs + 1])
+
+    def _blocks(self, numbers: Tensor) -> list[Tensor]:
+        """Views of what stands in a row of ``start``."""
+        split, found = self.inputs + 1, []
+        for start, stop in pairwise(self.ends):
+            found.append(numbers[:, start:stop, :split])
+            if start:
+                found.append(numbers[:, start:stop, split : split + start])
+        return found
 
     def _places(self, widths: list[int], outputs: int) -> Tensor:
         """Where the neurons and outputs of a network with those hidden layers stand, (H + O,)."""

@@ -13,12 +13,14 @@ from torch import Tensor
 from torchsparcs.compact.direct import (
     DirectSpace,
     activities,
+    from_biased,
     is_read,
     keep_neurons,
     layer_slices,
     parameter_count,
     reoriented,
     simplified,
+    with_bias,
 )
 from torchsparcs.cutting.removal import cut_to_budget, remove_sources_
 
@@ -327,15 +329,3 @@ def damped(gram: Tensor, ridge: float = RIDGE) -> Tensor:
     result = gram.clone()
     result.diagonal().mul_(1 + ridge).add_(1e-12)
     return result
-
-
-def with_bias(direct: DirectSpace) -> Tensor:
-    """The weights with the bias as the column of a constant source after the inputs, (H + O, S)."""
-    left, right = direct.weights[:, : direct.inputs], direct.outgoing
-    return torch.cat([left, direct.bias[:, None], right], dim=1)
-
-
-def from_biased(direct: DirectSpace, weights: Tensor) -> DirectSpace:
-    n = direct.inputs
-    joined = torch.cat([weights[:, :n], weights[:, n + 1 :]], dim=1)
-    return replace(direct, weights=joined, bias=weights[:, n].clone())

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,11 +28,13 @@ CONTENDERS = 2  # of a band, that are fitted; the best of them is cut
 SHRINK = 0.75  # from one size to the next
 FIT_TURNS, DRAWN_TURNS, CUT_TURNS = 80, 150, 40
 FEWEST_TURNS = 5
+FIRST_SHARE = 0.3  # of the turns, in which all decays compete
 MOST_ROWS = 10_000  # that are fitted to, drawn at random
 PLAIN = -1  # the group of networks that were drawn, not trained
 
 Band = tuple[float, float]  # sizes above and up to
 Rung = AnyRung[DirectSpace, Judgement]
+Decayed = tuple[Rung, float]  # and the weight decay that it was fitted under
 
 
 class Rows(NamedTuple):
@@ -121,29 +123,42 @@ class Finishing:
                 found.append(Rung(PLAIN, 0, "plain", group, nobody, 0))
         return found
 
-    def _starts(
-        self, found: list[tuple[Rung, float]], band: Band | None
-    ) -> list[tuple[Rung, float]]:
+    def _starts(self, found: list[Decayed], band: Band | None) -> list[Decayed]:
         """The best network of a band that was trained, and the best that was drawn."""
         inside = _within([rung for rung, _ in found if _is_sound(rung)], band)
         mine = [each for each in found if any(each[0] is rung for rung in inside)]
         kinds = ([f for f in mine if (f[0].group == PLAIN) is drawn] for drawn in (False, True))
         return [max(kind, key=_score) for kind in kinds if kind]
 
-    def _fitted(self, name: str, batches: list[list[Rung]], turns: int) -> list[tuple[Rung, float]]:
-        """Every rung fitted under every decay, and that decay; those of a batch at once."""
-        batches = [batch for batch in batches if batch]
-        if not batches:
-            return []
-        work = partial(_fits, self.rows)
-        groups = [[each for rung in batch for each in rung.networks] for batch in batches]
-        made = self.family.shared_out(name, work, groups, [turns] * len(groups))
-        of = [(rung, decay) for batch in batches for decay in DECAYS for rung in batch]
-        groups = [group for batch in made for group in batch]
-        judged = self._judged([(rung, 0) for rung, _ in of], groups)
-        return [(rung, decay) for rung, (_, decay) in zip(judged, of, strict=True)]
+    def _fitted(self, name: str, batches: list[list[Rung]], turns: int) -> list[Decayed]:
+        """Every rung fitted under its best decay; those of a batch at once.
 
-    def _cut(self, batches: list[list[tuple[Rung, float]]]) -> list[Rung]:
+        All decays have the first turns; what is left of them is for the best one of each rung.
+        """
+        first = max(1, round(turns * FIRST_SHARE))
+        pairs = [[(rung, decay) for rung in batch for decay in DECAYS] for batch in batches]
+        tried = self._under_decays(name, pairs, first)
+        best = [[min(some, key=_loss) for some in _chunks(batch, len(DECAYS))] for batch in tried]
+        fitted = self._under_decays(f"{name} on", best, turns - first)
+        return [each for batch in (*best, *fitted) for each in batch]
+
+    def _under_decays(
+        self, name: str, batches: list[list[Decayed]], turns: int
+    ) -> list[list[Decayed]]:
+        """Rungs fitted from where they are, each under its decay."""
+        batches = [batch for batch in batches if batch]
+        if not batches or turns < 1:
+            return batches
+        groups = [[each for rung, _ in batch for each in rung.networks] for batch in batches]
+        decays = [[decay for _, decay in batch] for batch in batches]
+        work = partial(_fits, self.rows, turns)
+        made = self.family.shared_out(name, work, groups, decays)
+        return [
+            [*zip(self._judged([(rung, 0) for rung, _ in batch], its), of, strict=True)]
+            for batch, its, of in zip(batches, made, decays, strict=True)
+        ]
+
+    def _cut(self, batches: list[list[Decayed]]) -> list[Rung]:
         """Every start without its least connections, at smaller and smaller sizes."""
         batches = [batch for batch in batches if batch]
         if not batches:
@@ -175,8 +190,17 @@ class Finishing:
         ]
 
 
-def _score(found: tuple[Rung, float]) -> tuple[float, float]:
+def _score(found: Decayed) -> tuple[float, float]:
     return found[0].judgement.score, -found[0].loss
+
+
+def _loss(found: Decayed) -> float:
+    loss = found[0].loss
+    return math.inf if math.isnan(loss) else loss
+
+
+def _chunks(items: list[Any], size: int) -> list[list[Any]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def _is_sound(rung: Rung) -> bool:
@@ -222,19 +246,20 @@ def _uniform(generator: torch.Generator, rows: int, columns: int) -> Tensor:
     return (2 * numbers - 1) * math.sqrt(3 / columns)
 
 
-def _fits(rows: Rows, networks: list[DirectSpace], turns: int) -> list[list[DirectSpace]]:
-    """Groups fitted under each of the decays."""
+def _fits(
+    rows: Rows, turns: int, networks: list[DirectSpace], decays: list[float]
+) -> list[list[DirectSpace]]:
+    """Groups fitted, each under its decay."""
     rows, fits = rows.to(networks[0].weights.device), len(rows.weights)
-    copies = len(networks) // fits * len(DECAYS)
     found = fitted(
-        networks * len(DECAYS),
+        networks,
         (rows.inputs, rows.targets),
-        rows.weights.repeat(copies, 1),
-        [decay for decay in DECAYS for _ in networks],
+        rows.weights.repeat(len(decays), 1),
+        [decay for decay in decays for _ in range(fits)],
         rows.task,
         turns=turns,
     )
-    return [found[start : start + fits] for start in range(0, len(found), fits)]
+    return _chunks(found, fits)
 
 
 def _cuts(
@@ -270,7 +295,7 @@ def _cuts(
             rows.task,
             turns=turns,
         )
-        groups = [networks[start : start + fits] for start in range(0, len(networks), fits)]
+        groups = _chunks(networks, fits)
         sizes = [min(n, connection_count(g[-1])) for n, g in zip(sizes, groups, strict=True)]
         found += groups
     return found
