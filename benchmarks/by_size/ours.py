@@ -24,4 +24,4 @@ def ours(split: Split) -> dict:
         test = judged(outputs, split.y_test, split.classes)
         points.append(point(size, candidate.architecture, candidate.score, test))
     pick = result.front.index(result.smallest())
-    return {"points": points, "pick": pick, "way": result.settings["way"]}
+    return {"points": points, "pick": pick}

@@ -15,7 +15,7 @@ from torchsparcs import SearchConfig, SearchResult, search
 from torchsparcs.cutting.ladder import Rung
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching import finishing
-from torchsparcs.searching.folded import FOLDS, FoldedData, Judgement
+from torchsparcs.searching.folded import FOLDS, Judgement
 from torchsparcs.searching.result import ROUNDING
 from torchsparcs.searching.strategies import STRATEGIES
 from torchsparcs.searching.table_search import TableSearch, is_worth_going_on, landing
@@ -120,14 +120,12 @@ class TestTheFront:
         assert settings["widths"] == [3, 12, 6, 1]
         assert settings["config"] == dataclasses.asdict(dataclasses.replace(QUICK, steps=100))
         larger, smaller = xor.settings["penalty_weights"]
-        assert smaller == pytest.approx(larger / 5)
-        grown = [c for c in (*kink.front, kink.linear) if c.penalty_weight != 0]
-        assert all(c.member is None for c in kink.front if c.penalty_weight == 0)
-        for candidate in grown:
-            mine = kink.history.member(candidate.member)
-            assert candidate.member % 5 == 4
-            assert mine.recruited[-1] == [0, 0] or candidate.member >= 5
-        assert kink.history.member(kink.linear.member).recruited[-1] == [0, 0]
+        assert smaller == pytest.approx(larger / 25)
+        assert all(c.member is None for c in kink.front if not c.penalty_weight)
+        for candidate in kink.front:
+            if candidate.penalty_weight:
+                assert candidate.member == {1e-3: 4, 1e-4: 9}[candidate.penalty_weight]
+                assert kink.history_of(candidate).recruited[-1] != [0, 0]
 
 
 class TestTables:
@@ -184,7 +182,8 @@ class TestValidation:
         """Where all networks go on, whatever is said of them, they are the same ones."""
         everybody = lambda self, rungs, bands: [finishing._within(rungs, b) for b in bands]  # noqa: E731
         monkeypatch.setattr(finishing.Finishing, "_contenders", everybody)
-        monkeypatch.setattr(finishing, "_score", lambda found: 0)
+        for choice in ("_score", "_loss"):
+            monkeypatch.setattr(finishing, choice, lambda found: 0)
         x = self.pair[0]
         plain = found(validation=(x, np.abs(x[:, 0])))
         corrupt = found(validation=(x, 1000 * np.sin(99 * x[:, 1])))
@@ -237,7 +236,7 @@ class TestDivergence:
             return train(self, name, *rest, **options)
 
         monkeypatch.setattr("torchsparcs.searching.table_search.LANDINGS", 0)
-        monkeypatch.setattr(finishing.Finishing, "run", lambda self, rungs, largest: [])
+        monkeypatch.setattr(finishing.Finishing, "run", lambda self, rungs, linear, largest: [])
         monkeypatch.setattr(Executor, "train", bursting)
         result = found()
         assert tuned == ["tuning 1", "tuning 2"]
@@ -281,27 +280,33 @@ class TestRepeating:
         assert torch.equal(state, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("best", [0, 1])
-def test_the_way_that_rehearses_best_is_taken(best, monkeypatch):
-    names = tuple(STRATEGIES)[:2]
-    losses = {names[best]: [9.0, 0.1], names[1 - best]: [0.2, math.nan]}
-    train = TableSearch._trained
+class TestStrategies:
+    config = dataclasses.replace(QUICK, steps=20, ways=tuple(STRATEGIES))
 
-    def spied(self, name, *rest, **options):
-        population, history = train(self, name, *rest, **options)
-        population.rehearsed = name
-        return population, history
+    def test_what_all_of_them_find_competes(self):
+        result = found(config=self.config)
+        trained = {attempt.member for attempt in result.attempts if attempt.cut == 0} - {None}
+        assert sorted(trained) == [2, 5, 8]  # three ways, one penalty, three fits
+        assert [len(losses) for losses in result.history.train_loss] == [9] * result.history.epochs
+        awake, asleep = result.history.member(8), result.history.member(2)
+        assert (awake.snapshots[0][1]["hidden_eigenvalues.0"] == -1).all()
+        assert not any(part.any() for part in asleep.snapshots[0][1].values())
 
-    def judged(self, population):
-        if getattr(population, "rehearsed", "training") not in losses:
-            return judge(self, population)
-        return [Judgement(loss, 0.0, 0.0, None, 0.0) for loss in losses[population.rehearsed]]
+    @pytest.mark.parametrize("diverging", [1, 3])
+    def test_one_that_diverges_is_left_out_and_all_are_an_error(self, diverging, monkeypatch):
+        train = Executor.train
 
-    judge = FoldedData.judge
-    monkeypatch.setattr(TableSearch, "_trained", spied)
-    monkeypatch.setattr(FoldedData, "judge", judged)
-    config = dataclasses.replace(QUICK, steps=5, ways=names)
-    assert found(config=config).settings["way"] == names[best]
+        def bursting(self, name, *rest, **options):
+            if name.removeprefix("training ") in tuple(STRATEGIES)[:diverging]:
+                raise NonFiniteLossError("burst")
+            return train(self, name, *rest, **options)
+
+        monkeypatch.setattr(Executor, "train", bursting)
+        if diverging == 3:
+            with pytest.raises(NonFiniteLossError, match="burst"):
+                found(config=self.config)
+        else:
+            assert len(found(config=self.config).history.train_loss[0]) == 6
 
 
 def test_bad_input():

@@ -26,10 +26,10 @@ from torchsparcs.cutting.removal import cut_to_budget, remove_sources_
 
 RIDGE = 1e-8  # relative to the mean square of each source
 WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as they are
-MANY_SOURCES = 100  # for so many one goes at a time, for twice as many two, and so on
+MANY_SOURCES = 25  # for so many one goes at a time, for twice as many two, and so on
 ALIKE = 0.5  # partial correlation of two sources that must not go together
 TURNED = 0.1  # signs are changed where that divides the cost of a skip connection by ten
-BLOCKS_EVERY = 0.95  # whole blocks are looked at again when the size has fallen by this factor
+BLOCKS_EVERY = 0.9  # whole blocks are looked at again when the size has fallen by this factor
 
 
 class Elimination:

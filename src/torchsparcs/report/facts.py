@@ -68,7 +68,6 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
             for found in result.attempts
             if math.isfinite(found.score)
         ],
-        "starts_awake": settings.get("way") == "awake",
         "widths": list(settings["widths"]),
         "most_neurons": MOST_NEURONS,
         "groups": GROUPS,

@@ -293,7 +293,7 @@ def _search(result: SearchResult) -> dict[str, str | None]:
         "refitted": f"from an earlier search, {counted(steps, 'step')}" if steps else None,
         "widths allowed": " → ".join(map(str, settings["widths"])),
         "activation": result.best().network.activation_name,
-        "trained": settings.get("way", "not recorded") if is_table else None,
+        "trained": ", ".join(settings["config"]["ways"]) if is_table else None,
         "penalty weights": ", ".join(["kept linear", *penalties]) if is_table else None,
         "fits": None if fits == 1 else shares,
         "budget": "none" if budget is None else counted(budget, "parameter"),

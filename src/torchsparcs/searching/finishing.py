@@ -26,15 +26,17 @@ MOST_NUMBERS, FEWEST_NUMBERS = 1000, 50  # of a network whose connections go one
 BAND = 2.5  # sizes within that factor compete for the best starts
 CONTENDERS = 2  # of a band, that are fitted; the best of them is cut
 SHRINK = 0.75  # from one size to the next
-FIT_TURNS, DRAWN_TURNS, CUT_TURNS = 80, 150, 40
+LINEAR_TURNS, FIT_TURNS, DRAWN_TURNS, CUT_TURNS = 80, 80, 150, 40
 FEWEST_TURNS = 5
 FIRST_SHARE = 0.3  # of the turns, in which all decays compete
 MOST_ROWS = 10_000  # that are fitted to, drawn at random
-PLAIN = -1  # the group of networks that were drawn, not trained
+LINEAR_DECAYS = (*DECAYS, 0.3)
+PLAIN, LINEAR = -1, -2  # the groups of networks that were drawn, not trained
 
 Band = tuple[float, float]  # sizes above and up to
 Rung = AnyRung[DirectSpace, Judgement]
 Decayed = tuple[Rung, float]  # and the weight decay that it was fitted under
+NOBODY = Judgement(math.inf, -math.inf, 0.0, None, -math.inf)  # has judged yet
 
 
 class Rows(NamedTuple):
@@ -78,8 +80,20 @@ class Finishing:
         is_sent = family.executor.engine.workers > 1
         self.rows = rows.to(torch.device("cpu")) if is_sent else rows
 
-    def run(self, rungs: Sequence[Rung], largest: int | None) -> list[Rung]:
-        """More rungs: the best of each size fitted anew, plain networks, and the cuts of both."""
+    def linear(self, like: DirectSpace) -> list[Decayed]:
+        """The linear model of all columns, fitted under each of several decays."""
+        group = [_drawn(like, 0, self.seed, skip=True) for _ in range(self.folded.fits)]
+        rung = Rung(LINEAR, 0, "linear", group, NOBODY, 0)
+        pairs = [(rung, decay) for decay in LINEAR_DECAYS]
+        return self._under_decays("linear", [pairs], self._turns(LINEAR_TURNS))[0]
+
+    def run(
+        self, rungs: Sequence[Rung], linear: Sequence[Decayed], largest: int | None
+    ) -> list[Rung]:
+        """More rungs: the best of each size fitted anew, plain networks, and the cuts of both.
+
+        The best one of ``linear`` is cut as well.
+        """
         rungs, bands = [*filter(_is_sound, rungs)], self._bands(largest)
         if not rungs:
             return []
@@ -89,7 +103,8 @@ class Finishing:
             drawn = self._fitted("plain fits", plain, self._turns(DRAWN_TURNS))
         found = trained + drawn
         with stage("cutting single connections", self.progress):
-            cut = self._cut([self._starts(found, band) for band in (None, *bands)])
+            best = max(linear, key=_score)
+            cut = self._cut([[best], *(self._starts(found, band) for band in bands)])
         return [rung for rung, _ in found] + cut
 
     def _turns(self, usual: int) -> int:
@@ -105,13 +120,12 @@ class Finishing:
         return [*zip(ends[1:], ends, strict=False)]
 
     def _contenders(self, rungs: Sequence[Rung], bands: list[Band]) -> list[list[Rung]]:
-        """The linear model, and the lowest losses of each band."""
+        """The lowest losses of each band."""
         by_loss = (sorted(_within(rungs, band), key=lambda rung: rung.loss) for band in bands)
-        return [_within(rungs, None)[:1], *(mine[:CONTENDERS] for mine in by_loss)]
+        return [mine[:CONTENDERS] for mine in by_loss]
 
     def _plain(self, like: DirectSpace, band: Band) -> list[Rung]:
         """Networks of one hidden layer, with a skip and without; nobody has judged them."""
-        nobody = Judgement(math.inf, -math.inf, 0.0, None, -math.inf)
         found = []
         for skip in (False, True):
             fixed = like.outputs * (1 + skip * like.inputs)
@@ -120,10 +134,10 @@ class Finishing:
             if width > 0:
                 seeds = [self.seed + fit for fit in range(self.folded.fits)]
                 group = [_drawn(like, width, seed, skip=skip) for seed in seeds]
-                found.append(Rung(PLAIN, 0, "plain", group, nobody, 0))
+                found.append(Rung(PLAIN, 0, "plain", group, NOBODY, 0))
         return found
 
-    def _starts(self, found: list[Decayed], band: Band | None) -> list[Decayed]:
+    def _starts(self, found: list[Decayed], band: Band) -> list[Decayed]:
         """The best network of a band that was trained, and the best that was drawn."""
         inside = _within([rung for rung, _ in found if _is_sound(rung)], band)
         mine = [each for each in found if any(each[0] is rung for rung in inside)]
@@ -209,10 +223,8 @@ def _is_sound(rung: Rung) -> bool:
     return math.isfinite(rung.loss) and all(bool(part.isfinite().all()) for part in tensors)
 
 
-def _within(rungs: Sequence[Rung], band: Band | None) -> list[Rung]:
-    """Those with hidden neurons of a size in ``band``; None for the linear ones."""
-    if band is None:
-        return [rung for rung in rungs if not rung.network.hidden]
+def _within(rungs: Sequence[Rung], band: Band) -> list[Rung]:
+    """Those with hidden neurons of a size in ``band``."""
     low, high = band
     return [r for r in rungs if low < r.parameters <= high and r.network.hidden]
 
@@ -243,7 +255,7 @@ def _generator(seed: int) -> torch.Generator:
 
 def _uniform(generator: torch.Generator, rows: int, columns: int) -> Tensor:
     numbers = torch.rand(rows, columns, generator=generator, dtype=torch.float64)
-    return (2 * numbers - 1) * math.sqrt(3 / columns)
+    return (2 * numbers - 1) * math.sqrt(3 / max(1, columns))
 
 
 def _fits(

@@ -13,7 +13,7 @@ from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, counted_rows
 from torchsparcs.searching.result import Candidate, SearchResult, is_same, on_the_front
-from torchsparcs.searching.strategies import STRATEGIES, SearchConfig
+from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.training.devices import resolve_device, threads_for
 from torchsparcs.training.loop import NonFiniteLossError
 
@@ -54,8 +54,7 @@ def refit(
     config = dataclasses.replace(config, steps=steps, longest=steps)
     data = counted_rows(X, y, sample_weight, groups)
     folded = FoldedData.of(result.preprocessing, *data, validation=validation, seed=seed).to(on)
-    strategy = STRATEGIES[settings["way"]]
-    tuning = config.tuning(strategy, folded, config.steps_for(folded.rows), seed)
+    tuning = config.tuning(folded, config.steps_for(folded.rows), seed)
     # the linear model once, though it may be on the front
     others = [each for each in result.front if not is_same(each, result.linear)]
     before = [result.linear, *others]

@@ -1,4 +1,4 @@
-"""Strategies to train by, among which a search chooses; SearchConfig and its recipes."""
+"""Strategies to train by, whose networks compete; SearchConfig and its recipes."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,39 +8,33 @@ from torchsparcs.searching.folded import FoldedData
 from torchsparcs.training.config import TrainConfig, check_amounts, check_counts
 
 MOST_EPOCHS = 400  # of a training: few rows are soon known by heart
+TUNE_DECAY = 0.02
 
 
 class Strategy(NamedTuple):
-    """A way to train a population; a rehearsal chooses among them.
+    """A way to train a population; what each of them finds competes size by size.
 
     Attributes:
         start: of the hidden eigenvalues; zero is asleep, a perceptron that recruits.
         depth: how many of the hidden layers take part; None for all.
-        widths: of the hidden layers where none were asked for; () leaves the default.
-        handicap: on the loss of the rehearsal, for a way that learns fast but cuts less well.
     """
 
     input_dropout: float = 0.0
     start: float = 0.0
     depth: int | None = None
-    widths: tuple[int, ...] = ()
     eigenvalue_lr_scale: float = 30.0
     transfer_weight_decay: float = 1.0
-    tune_weight_decay: float = 0.02
-    handicap: float = 1.0
 
 
 STRATEGIES: dict[str, Strategy] = {
     "asleep": Strategy(),
-    "asleep with dropout": Strategy(input_dropout=0.1, tune_weight_decay=0.1),
+    "asleep with dropout": Strategy(input_dropout=0.1),
     # a plain network from the start, for smooth tasks that need every neuron a little
     "awake": Strategy(
         start=-1.0,
         depth=1,
-        widths=(256,),
         eigenvalue_lr_scale=1.0,
         transfer_weight_decay=0.1,
-        handicap=1.25,
     ),
 }
 
@@ -50,26 +44,26 @@ class SearchConfig:
     """The options of a search; the defaults suit tables from a hundred rows upwards.
 
     Attributes:
-        steps, epochs: the training takes at least that many steps and sees each row at least that
+        steps, epochs: a training takes at least that many steps and sees each row at least that
             many times, but never takes more than ``longest`` steps.
-        path: how many penalty weights below the smallest that recruits nothing, each a fifth of
+        path: how many penalty weights below the smallest that recruits nothing, each a 25th of
             the one before.
-        ways: names from ``STRATEGIES``; where there are several, a rehearsal chooses.
+        ways: names from ``STRATEGIES``, one training for each.
         batch_size, lr: of the training and the fine-tunings, AdamW with a cosine schedule.
         shrink: the number of parameters is multiplied by it from one size to the next smaller one.
         tune_share: steps of the fine-tuning at each size, as a share of those of the training, on
             average; the smaller the network, the longer it takes.
     """
 
-    steps: int = 1000
-    epochs: int = 50
-    longest: int = 12_000
+    steps: int = 400
+    epochs: int = 20
+    longest: int = 5_000
     batch_size: int = 128
     lr: float = 1e-2
-    path: int = 4
+    path: int = 2
     ways: tuple[str, ...] = tuple(STRATEGIES)
-    shrink: float = 0.6
-    tune_share: float = 0.1
+    shrink: float = 0.45
+    tune_share: float = 0.25
 
     def __post_init__(self) -> None:
         check_counts(self, "steps", "epochs", "longest", "batch_size", "path")
@@ -104,10 +98,7 @@ class SearchConfig:
             seed=seed,
         )
 
-    def tuning(self, way: Strategy, folded: FoldedData, steps: float, seed: int) -> TrainConfig:
+    def tuning(self, folded: FoldedData, steps: float, seed: int) -> TrainConfig:
         """The config of a fine-tuning of compact networks."""
-        return replace(
-            self.recipe(way, folded, steps, 0.0, seed),
-            schedule="warm_cosine",
-            weight_decay=way.tune_weight_decay,
-        )
+        recipe = self.recipe(Strategy(), folded, steps, 0.0, seed)
+        return replace(recipe, schedule="warm_cosine", weight_decay=TUNE_DECAY)

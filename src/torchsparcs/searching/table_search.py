@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 from torchsparcs.compact.direct import DirectSpace, direct_space, parameter_count, simplified
@@ -10,7 +11,7 @@ from torchsparcs.cutting.ladder import Ladder
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.dense import DenseFamily, compact
-from torchsparcs.searching.finishing import PLAIN, Finishing
+from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
 from torchsparcs.searching.result import LEAST_TOLERANCE, Attempt, Candidate
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
@@ -19,12 +20,12 @@ from torchsparcs.spectral.network import SpectralNetwork, checked_widths
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.history import History
+from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.progress import stage
 
 PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
-PILOT_SHARE, REHEARSAL_SHARE = 0.3, 0.4  # of the steps of the training
-PATH_RATIO = 5.0  # from one penalty weight to the next
-LINEAR = 1e6  # a penalty weight under which nothing can be recruited
+PILOT_SHARE = 0.5  # of the steps of a training
+PATH_RATIO = 25.0  # from one penalty weight to the next
 FEWEST_GROUPS = 3
 FEW_ROWS = 300  # that need no wide networks
 LANDINGS = 2  # looks between the smallest network that is good enough and the next smaller one
@@ -95,7 +96,7 @@ class TableSearch:
         """The widths of all layers; ``strategy`` may leave hidden layers out."""
         hidden = self.hidden
         if hidden is None:
-            hidden = strategy.widths or _default_widths(self.folded.rows)
+            hidden = _default_widths(self.folded.rows)
         elif isinstance(hidden, (str, int)):
             raise ValueError(f"Expected widths of hidden layers, like (64, 32). Got {hidden!r}.")
         inputs = self.folded.inputs.shape[1]
@@ -105,40 +106,34 @@ class TableSearch:
         """Plan, train, cut and judge; nothing larger than ``largest`` is planned."""
         with stage("looking for the largest penalty that matters", self.progress):
             weights = self.penalty_weights or self._pilot_weights()
-        name = self._best_strategy(weights)
-        strategy, folded = STRATEGIES[name], self.folded
-        penalties = [LINEAR, *weights]
-        population, history = self._trained(
-            "training", folded, self.steps, penalties, strategy, progress=self.progress
-        )
-        family = DenseFamily(folded, self.executor)
+        folded, family = self.folded, DenseFamily(self.folded, self.executor)
         ladder = Ladder(family)
-        rungs = ladder.top(self._simplified(family, population))
-        linear = rungs[:1]
-        if folded.task == "regression":
-            linear += ladder.top([family.least_squares(rungs[0].network)])
-        self._descend(ladder, rungs, linear[1:], strategy, largest)
-        self._land(ladder, rungs, strategy, largest)
-        effort = min(self.config.steps, self.config.longest) / SearchConfig.steps
+        groups, history = self._trained_groups(family, weights)
+        rungs = ladder.top(groups)
         finishing = Finishing(
             family,
             self.outputs,
             self.seed,
             widest=None if self.hidden is None else max(self.hidden, default=0),
-            effort=effort,
+            effort=min(self.config.steps, self.config.longest) / SearchConfig.steps,
             progress=self.progress,
         )
-        finished = finishing.run(rungs, largest)
-        rungs += finished
-        linear += [rung for rung in finished if not rung.network.hidden and not rung.cuts]
+        fitted = finishing.linear(rungs[0].network)
+        linear = [rung for rung, _ in fitted]
+        if folded.task == "regression":
+            (exact,) = ladder.top([family.least_squares(rungs[0].network)])
+            linear.append(replace(exact, group=LINEAR))
+        self._descend(ladder, rungs, linear, largest)
+        self._land(ladder, rungs, linear, largest)
+        rungs = [*linear, *rungs, *finishing.run(rungs, fitted, largest)]
         best_linear = max(linear, key=lambda rung: rung.judgement.score)
-        weight_of = {group: weight for group, weight in enumerate(penalties) if group}
+        penalties = {LINEAR: None, PLAIN: 0.0, **dict(enumerate(weights * len(groups)))}
         candidates = [
             Candidate.of(
                 compact(rung.network),
                 rung.judgement,
-                0.0 if rung.group == PLAIN else weight_of.get(rung.group),
-                None if rung.group == PLAIN else folded.final(rung.group),
+                penalties[rung.group],
+                None if rung.group in (LINEAR, PLAIN) else folded.final(rung.group),
             )
             for rung in rungs
         ]
@@ -148,7 +143,7 @@ class TableSearch:
             next(one for one, rung in judged if rung is best_linear),
             history.thinned(),
             tuple(Attempt.of(one, rung.cuts) for one, rung in judged),
-            {"widths": [*self.widths(strategy)], "penalty_weights": weights, "way": name},
+            {"widths": self.asked["widths"], "penalty_weights": weights},
             largest,
         )
 
@@ -160,24 +155,32 @@ class TableSearch:
         population, _ = self._trained("pilot", first, steps, PILOT_WEIGHTS, STRATEGIES["asleep"])
         idle = [not any(counts) for counts in population.recruited]
         recruit_nothing = [w for w, is_idle in zip(PILOT_WEIGHTS, idle, strict=True) if is_idle]
-        largest = min(recruit_nothing, default=PILOT_WEIGHTS[0] * PATH_RATIO)
+        largest = min(recruit_nothing, default=PILOT_WEIGHTS[0] * math.sqrt(PATH_RATIO))
         return [largest / PATH_RATIO**step for step in range(1, self.config.path + 1)]
 
-    def _best_strategy(self, weights: list[float]) -> str:
-        """The name of the strategy with the lowest loss in a rehearsal, its handicap counted."""
-        names = self.config.ways
-        if len(names) == 1:
-            return names[0]
-        judging, steps = self.folded.judging_fits(), self.steps * REHEARSAL_SHARE
-        losses = {}
-        with stage("comparing strategies", self.progress):
-            for name in names:
-                strategy, some = STRATEGIES[name], weights[1::2] or weights
-                population, _ = self._trained(name, judging, steps, some, strategy)
-                judgements = judging.judge(population)
-                finite = [each.loss for each in judgements if math.isfinite(each.loss)]
-                losses[name] = strategy.handicap * min(finite, default=math.inf)
-        return self.executor.first(lambda: min(losses, key=lambda name: losses[name]))
+    def _trained_groups(
+        self, family: DenseFamily, weights: list[float]
+    ) -> tuple[list[list[DirectSpace]], History]:
+        """Groups of fits for each strategy and penalty weight, and how they were trained.
+
+        A strategy that diverges is left out, unless all of them do.
+        """
+        groups: list[list[DirectSpace]] = []
+        histories, failure = [], None
+        for name in self.config.ways:
+            with stage(f"training {name}", self.progress):
+                try:
+                    population, history = self._trained(
+                        f"training {name}", self.folded, self.steps, weights, STRATEGIES[name]
+                    )
+                except NonFiniteLossError as error:
+                    failure = error
+                    continue
+            groups += self._simplified(family, name, population)
+            histories.append(history)
+        if failure is not None and not groups:
+            raise failure
+        return groups, reduce(History.joined, histories)
 
     def _trained(
         self,
@@ -186,8 +189,6 @@ class TableSearch:
         steps: float,
         penalty_weights: Sequence[float],
         strategy: Strategy,
-        *,
-        progress: bool = False,
     ) -> tuple[Population, History]:
         """A population with a group of fits for each penalty weight, and how it was trained."""
         each = tuple(weight for weight in penalty_weights for _ in range(folded.fits))
@@ -201,19 +202,18 @@ class TableSearch:
             eigenvalues.data.fill_(strategy.start)
         recipe = self.config.recipe(strategy, folded, steps, each, self.seed)
         weights = folded.member_weights(len(penalty_weights))
-        history = self.executor.train(
-            name, population, folded.pair, recipe, weights, progress=progress
-        )
-        return population, history
+        return population, self.executor.train(name, population, folded.pair, recipe, weights)
 
     # --- cutting ---
 
-    def _simplified(self, family: DenseFamily, population: Population) -> list[list[DirectSpace]]:
+    def _simplified(
+        self, family: DenseFamily, name: str, population: Population
+    ) -> list[list[DirectSpace]]:
         """The members in direct space, those that judge no larger than the one they judge for."""
         members, fits = range(population.members), self.folded.fits
         directs = [simplified(direct_space(population.member(index))) for index in members]
         groups = [directs[start : start + fits] for start in range(0, len(directs), fits)]
-        cut = family.cut("cut 0", groups, [parameter_count(group[-1]) for group in groups])
+        cut = family.cut(f"cut {name}", groups, [parameter_count(group[-1]) for group in groups])
         return [each["plain"] for each in cut]
 
     def _descend(
@@ -221,7 +221,6 @@ class TableSearch:
         ladder: Ladder,
         rungs: list[Rung],
         linear: list[Rung],
-        strategy: Strategy,
         largest: int | None,
     ) -> None:
         """Append all groups at every size, spread over those down to the next one, to ``rungs``.
@@ -231,11 +230,10 @@ class TableSearch:
         """
         shrink, sizes = self.config.shrink, self._sizes(rungs, largest)
         left, planned = list(rungs), len(sizes)
-        rungs += linear
         for place, size in enumerate(sizes, 1):  # more may come
             uncut = sum(rung.parameters <= size for rung in left)
             some = [math.floor(size * shrink ** (n / len(left))) for n in range(len(left))]
-            tuning = self._tuning(strategy, 0.5 + min(1, place / planned))  # the small need it most
+            tuning = self._tuning(0.5 + min(1, place / planned))  # the small need it most
             with stage(f"cutting to {size:,} parameters", self.progress):
                 found = ladder.step(left, some, tuning)
             if not found:
@@ -245,7 +243,11 @@ class TableSearch:
             if uncut <= 1 and len(left) > FEWEST_GROUPS:
                 worst = max(left, key=lambda rung: rung.loss)
                 left = [rung for rung in left if rung is not worst]
-            if place == len(sizes) and size > self.smallest and is_worth_going_on(rungs, size):
+            if (
+                place == len(sizes)
+                and size > self.smallest
+                and is_worth_going_on([*linear, *rungs], size)
+            ):
                 sizes.append(max(self.smallest, math.floor(size * shrink)))
 
     def _sizes(self, top: list[Rung], largest: int | None) -> list[int]:
@@ -262,12 +264,14 @@ class TableSearch:
         return [*sizes, smallest]
 
     def _land(
-        self, ladder: Ladder, rungs: list[Rung], strategy: Strategy, largest: int | None
+        self, ladder: Ladder, rungs: list[Rung], linear: list[Rung], largest: int | None
     ) -> None:
         """Look between the smallest network that is good enough and the next size below it."""
         shrink = self.config.shrink
         for _ in range(LANDINGS):
-            place = landing(rungs, smallest=self.smallest, largest=largest, shrink=shrink)
+            place = landing(
+                [*linear, *rungs], smallest=self.smallest, largest=largest, shrink=shrink
+            )
             if place is None:
                 return
             above, below = place
@@ -275,16 +279,16 @@ class TableSearch:
             if not sizes:
                 return
             with stage(f"looking between {below:,.0f} and {above.parameters:,}", self.progress):
-                copies, tuning = [above] * len(sizes), self._tuning(strategy, 1.5)
+                copies, tuning = [above] * len(sizes), self._tuning(1.5)
                 found = ladder.step(copies, sizes, tuning)
             rungs += found
             if not any(below < rung.parameters < above.parameters for rung in found):
                 return
 
-    def _tuning(self, strategy: Strategy, share: float) -> TrainConfig:
+    def _tuning(self, share: float) -> TrainConfig:
         """A fine-tuning, for that share of its usual length."""
         steps = self.steps * self.config.tune_share * share
-        return self.config.tuning(strategy, self.folded, steps, self.seed)
+        return self.config.tuning(self.folded, steps, self.seed)
 
 
 def good_enough(rungs: list[Rung]) -> list[Rung]:

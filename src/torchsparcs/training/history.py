@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from torchsparcs.spectral.network import SpectralModule
 
@@ -64,13 +65,16 @@ class History:
         return replace(self, recruited=recruited, snapshots=snapshots, **lists)
 
     def joined(self, other: "History") -> "History":
-        """The history of all members from those of two parts of a population."""
+        """The history of all members from those of two parts, or of two populations.
+
+        A layer that one of them has not, or has narrower, counts as asleep there.
+        """
         lists: dict[str, Any] = {
             name: [a + b for a, b in zip(getattr(self, name), getattr(other, name), strict=True)]
             for name in (*MEASURED, "recruited", "seconds")
         }
         snapshots = [
-            (epoch, {name: torch.cat([value, others[name]]) for name, value in mine.items()})
+            (epoch, _side_by_side(mine, others))
             for (epoch, mine), (_, others) in zip(self.snapshots, other.snapshots, strict=True)
         ]
         return replace(self, snapshots=snapshots, **lists)
@@ -82,6 +86,20 @@ class History:
 
     def state_dict(self) -> dict[str, Any]:
         return dict(vars(self))
+
+
+def _side_by_side(mine: dict[str, Tensor], others: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The eigenvalues of two populations, (members, width) each, zero where a neuron is not."""
+    counts = [len(next(iter(part.values()), ())) for part in (mine, others)]
+    joined = {}
+    for name in mine | others:
+        parts = [
+            part.get(name, torch.zeros(n, 0))
+            for part, n in zip((mine, others), counts, strict=True)
+        ]
+        width = max(part.shape[1] for part in parts)
+        joined[name] = torch.cat([F.pad(part, (0, width - part.shape[1])) for part in parts])
+    return joined
 
 
 def spread(count: int, most: int) -> list[int]:

@@ -196,13 +196,14 @@ function architectureWords() {
   const grouped = sceneOf(candidate).layers.filter((layer) => layer.per > 1), units = `${facts.unit}s`, Units = units[0].toUpperCase() + units.slice(1);
   const together = grouped.length
     ? ` Layers with too many ${units} to tell apart are shown in groups, from the strongest: a dot stands for up to ${Math.max(...grouped.map((layer) => layer.per))} ${units}.` : "";
+  const startsAwake = facts.is_table && stops[0] === 0 && growth && growth.layers.some((layer) => layer.recruited[0] > 0);
   const chain = isChain(candidate.picture);
   const colours = chain ? "Blue channels, the first number, pass the activation; orange ones, the second, are linear and go on as they are" + (candidate.picture.layers.some((_, depth) => offeredAt(candidate.picture, depth)) ? "; small hollow ones were offered and are not there." : ".")
     : "";
   const bands = chain ? "bands by the norm of theirs. " : "bands by the norm of theirs: blue from layer to layer, orange where they skip layers.";
   byId("architecture-note").textContent = (isCut()
     ? `What was cut has weights, no eigenvalues any more: ${units} are sized by their strength, the norm of the weights that come in times that of those that go out, ${bands}${colours}`
-    : (facts.starts_awake ? "This search started awake, with every neuron recruited, and sent them to sleep. " : facts.is_table ? "It starts as a perceptron. " : "") +
+    : (startsAwake ? "It started awake, with every neuron of its first layer recruited, and sent them to sleep. " : facts.is_table ? "It starts as a perceptron. " : "") +
       `${Units} are sized by their eigenvalue, bands by the eigenvalues of the layers at their ends. These are the ${units} before the cut.`) +
     together + (stops.length ? "" : facts.is_refitted ? " It was refitted, not grown." : " How it grew was not recorded.");
   layerTable(candidate.picture);
