@@ -295,7 +295,10 @@ def test_the_way_that_rehearses_best_is_taken(best, monkeypatch):
     def judged(self, population):
         if getattr(population, "rehearsed", "training") not in losses:
             return judge(self, population)
-        return [Judgement(loss, 0.0, 0.0, None, 0.0) for loss in losses[population.rehearsed]]
+        return [
+            Judgement(loss, 0.0, 0.0, None, 0.0, torch.zeros(1))
+            for loss in losses[population.rehearsed]
+        ]
 
     judge = FoldedData.judge
     monkeypatch.setattr(TableSearch, "_trained", spied)
@@ -385,7 +388,9 @@ def test_of_many_columns_several_go_at_once(monkeypatch):
 
 def rung(columns: int, score: float, own: float = 1.0) -> Rung:
     """A linear network that reads some columns and a bias."""
-    return Rung(0, 1, "plain", [], Judgement(0.0, score, 0.02, None, own), columns + 1)
+    return Rung(
+        0, 1, "plain", [], Judgement(0.0, score, 0.02, None, own, torch.zeros(1)), columns + 1
+    )
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ class Finishing:
 
     def _plain(self, like: DirectSpace, band: Band) -> list[Rung]:
         """Networks of one hidden layer, with a skip and without; nobody has judged them."""
-        nobody = Judgement(math.inf, -math.inf, 0.0, None, -math.inf)
+        nobody = Judgement(math.inf, -math.inf, 0.0, None, -math.inf, torch.zeros(0))
         found = []
         for skip in (False, True):
             fixed = like.outputs * (1 + skip * like.inputs)

@@ -15,7 +15,7 @@ from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
 from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.network_search import NetworkSearch
-from torchsparcs.searching.result import SearchResult, on_the_front
+from torchsparcs.searching.result import SearchResult, corrected, is_same, on_the_front
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
 from torchsparcs.spectral.chain import SpectralChain
@@ -187,9 +187,11 @@ def search(
         "hardware": hardware(on),
         "versions": versions(),
     }
+    front, linear = on_the_front(outcome.candidates, outcome.budget), outcome.linear
+    front = corrected(front, outcome.expected, outcome.budget)
     return SearchResult(
-        tuple(on_the_front(outcome.candidates, outcome.budget)),
-        outcome.linear,
+        tuple(front),
+        next((found for found in front if linear and is_same(found, linear)), linear),
         preprocessing,
         outcome.history,
         settings,

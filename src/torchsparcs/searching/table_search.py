@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from torchsparcs.compact.direct import DirectSpace, direct_space, parameter_count, simplified
 from torchsparcs.cutting.ladder import Ladder
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.finishing import PLAIN, Finishing
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
@@ -40,11 +41,14 @@ class Outcome(NamedTuple):
 
     Attributes:
         candidates: those that may be on the front.
+        expected: by size, the score to be expected of the best that is no larger.
+        linear: the best linear one, and the score to be expected of a choice among such.
         settings: those that only the search itself knows.
         budget: the most parameters that a network of the front may have.
     """
 
     candidates: list[Candidate]
+    expected: dict[int, float]
     linear: Candidate | None
     history: History
     attempts: tuple[Attempt, ...]
@@ -131,7 +135,8 @@ class TableSearch:
         finished = finishing.run(rungs, largest)
         rungs += finished
         linear += [rung for rung in finished if not rung.network.hidden and not rung.cuts]
-        best_linear = max(linear, key=lambda rung: rung.judgement.score)
+        chosen = max(linear, key=lambda rung: rung.judgement.score)
+        alone = expected_scores([rung.judgement.parts for rung in linear], [0] * len(linear))[0]
         weight_of = {group: weight for group, weight in enumerate(penalties) if group}
         candidates = [
             Candidate.of(
@@ -143,9 +148,14 @@ class TableSearch:
             for rung in rungs
         ]
         judged = [*zip(candidates, rungs, strict=True)]
+        trusted = [each for each in judged if each[1].judgement.is_borne_out or each[1] is chosen]
         return Outcome(
-            [one for one, rung in judged if rung.judgement.is_borne_out or rung is best_linear],
-            next(one for one, rung in judged if rung is best_linear),
+            [one for one, _ in trusted],
+            expected_scores(
+                [rung.judgement.parts for _, rung in trusted],
+                [one.parameters for one, _ in trusted],
+            ),
+            next(replace(one, expected=alone) for one, rung in judged if rung is chosen),
             history.thinned(),
             tuple(Attempt.of(one, rung.cuts) for one, rung in judged),
             {"widths": [*self.widths(strategy)], "penalty_weights": weights, "way": name},
