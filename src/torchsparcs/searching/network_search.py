@@ -17,7 +17,6 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.cutting.ladder import Rung, some_rows
 from torchsparcs.cutting.model_ladder import LOOKED_AT, Fit, ModelFamily, descend
-from torchsparcs.cutting.models import size_of
 from torchsparcs.export.saving import load, save
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.correction import expected_scores
@@ -244,7 +243,9 @@ class NetworkSearch:
         outputs = [predict(model, self.folded.judging, batch_size=AT_ONCE)[0] for model in models]
         (judgement,) = self.folded.judge_outputs(torch.stack(outputs))
         judgement = self.executor.first(lambda: judgement)
-        self.judged.append((size_of(models[-1]), judgement))
+        network = models[-1]
+        assert isinstance(network, (CompactNetwork, CompactChain))
+        self.judged.append((network.parameter_count, judgement))
         return judgement
 
     def _constant_loss(self, models: list[nn.Module]) -> float:
