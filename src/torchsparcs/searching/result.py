@@ -179,7 +179,8 @@ def corrected(
         expected: by size, as :func:`torchsparcs.searching.correction.expected_scores` gives them.
     """
     allowed = math.inf if max_parameters is None else max_parameters
-    ends = [*(found.parameters - 1 for found in front[1:]), allowed]
+    most = [*(found.parameters - 1 for found in front[1:]), allowed]
+    ends = [max(found.parameters, end) for found, end in zip(front, most, strict=True)]
     sizes = [max(size for size in expected if size <= end) for end in ends]
     pairs = zip(front, sizes, strict=True)
     return [replace(found, expected=expected[size]) for found, size in pairs]
