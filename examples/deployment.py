@@ -29,7 +29,7 @@ verdict = np.where(passes, "passes", "fails")
 result = search(cars, verdict, widths=(8,), config=SearchConfig(steps=100), progress=False)
 small = result.smallest()
 to_onnx(result.deployed(small), folder / "cars.onnx")
-print(f"{small.architecture}: {small.parameters} parameters, accuracy {small.score:.3f}")
+print(f"{small.architecture}: {small.parameters} parameters, accuracy {small.expected:.3f}")
 
 new = cars[:20]
 new.to_csv(folder / "new_cars.csv", index=False)

@@ -32,7 +32,7 @@ result = search(
 )
 
 for found in result.front:
-    print(f"{found.parameters:4} parameters, R² {found.score:.3f}: {found.architecture}")
+    print(f"{found.parameters:4} parameters, R² {found.expected:.3f}: {found.architecture}")
 small = result.smallest()
 names = result.preprocessing.inputs.encoded_names
 read = [names[place] for place in small.network.reads or range(len(names))]

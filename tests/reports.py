@@ -113,7 +113,8 @@ def validated_result() -> SearchResult:
 def unjudged_result() -> SearchResult:
     """A regression whose linear model has no score."""
     small, nan = small_result("regression"), float("nan")
-    linear = dataclasses.replace(small.linear, score=nan, standard_error=nan, loss=nan)
+    unknown = dict.fromkeys(("score", "expected", "standard_error", "loss"), nan)
+    linear = dataclasses.replace(small.linear, **unknown)
     return dataclasses.replace(small, linear=linear)
 
 

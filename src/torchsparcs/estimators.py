@@ -173,7 +173,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         verbose: show progress.
 
     Attributes:
-        front_: the candidates, from the smallest to the best.
+        front_: the candidates, from the smallest to the best; quote their ``expected`` scores,
+            which are corrected for the choice among many.
         network_: the picked ``CompactNetwork``, from standardised columns to raw outputs.
         architecture_: of that network, in words.
         history_: of the training it comes from.

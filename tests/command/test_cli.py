@@ -125,7 +125,8 @@ def test_what_a_search_prints(searched, run):
     assert len(marked) == 1
     assert f"{best.parameters:,}" in marked[0]
     assert any("best" in word for word in marked[0])
-    score = f"{100 * best.score:.1f} % ± {100 * best.standard_error:.1f}"
+    score = f"{100 * best.expected:.1f} % ± {100 * best.standard_error:.1f} expected on new rows"
+    score += f"; {100 * best.score:.1f} % on"
     assert f"best: {best.architecture}; {best.parameters} parameters, accuracy {score}" in (
         outcome.out
     )

@@ -19,10 +19,12 @@ def result(request):
 
 @pytest.fixture
 def older(tmp_path):
-    """A result from a folder that knows neither answers nor attempts."""
+    """A result from a folder that knows neither answers nor attempts nor what is to be expected."""
     small_result("multiclass").save(tmp_path / "run")
     found = json.loads((tmp_path / "run" / "front.json").read_text(encoding="utf-8"))
     del found["answers"], found["attempts"]
+    for row in (*found["front"], found["linear"]):
+        del row["expected"]
     (tmp_path / "run" / "front.json").write_text(json.dumps(found), encoding="utf-8")
     settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
     outer = {name: settings["settings"].pop(name) for name in ("hardware", "versions")}

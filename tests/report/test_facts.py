@@ -9,6 +9,7 @@ from reports import X, Y, chain_result, searched_dense_result, small_result, unj
 
 from torchsparcs import History, SpectralNetwork, load_result
 from torchsparcs.report import facts_of
+from torchsparcs.report.wording import score_words
 from torchsparcs.searching.refit import refit
 
 
@@ -27,8 +28,10 @@ def test_the_comparison(result):
     percent = result.settings["task"] != "regression"
 
     def numbers(found):
-        words = (f"{100 * found.score:.2f} % ± {100 * found.standard_error:.2f}" if percent
-                 else f"{found.score:.4f} ± {found.standard_error:.4f}")  # fmt: skip
+        score = getattr(found, "expected", found.score)
+        words = (f"{100 * score:.2f} % ± {100 * found.standard_error:.2f}" if percent
+                 else f"{score:.4f} ± {found.standard_error:.4f}")  # fmt: skip
+        words += " on the folds" * (found in result.attempts)
         return found.parameters, found.macs, words
 
     expected = {"smallest": result.smallest(), "best score": result.best()}
@@ -82,7 +85,8 @@ def test_a_refitted_front_tells_of_the_refit(tmp_path):
     assert facts["comparison"][-1]["name"] == "network allowed"
     assert facts["comparison"][-1]["score"] == ""
     assert facts["verdict"].endswith(
-        " The networks were found by an earlier search and refitted to these rows."
+        " The networks were found by an earlier search and refitted to these rows. Scores are "
+        f"corrected for the choice: on the rows that made it, it has {fresh.smallest().score:.4f}."
     )
     made_with = dict(facts["about"][-1]["facts"])
     assert made_with["hardware"] != "a machine of before"
@@ -108,12 +112,17 @@ def test_rules_are_marked(result):
     assert marked["best"]["score"] == result.best().score
     assert marked["smallest"]["score"] == result.smallest().score
     assert marked["linear"]["score"] == result.linear.score
+    best, is_classes = result.best(), facts["is_classes"]
+    assert marked["best"]["score_words"] == score_words(best.expected, is_classes)
+    assert marked["best"]["judged_words"] == score_words(best.score, is_classes)
     assert len(facts["candidates"]) in (len(result.front), len(result.front) + 1)
 
 
 def test_what_an_older_folder_lacks(older, tmp_path):
     facts = facts_of(older)
     assert facts["attempts"] == []
+    assert not facts["is_corrected"]
+    assert "of held-out rows" in facts["headline"]
     assert all(found["answers"] is None for found in facts["candidates"])
     assert facts["comparison"][-1]["score"] == ""
     made_with = dict(facts["about"][-1]["facts"])

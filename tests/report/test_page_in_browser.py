@@ -259,7 +259,9 @@ def test_what_is_said_of_the_front(visit):
     note = page.text_content("#front-note")
     assert note == (
         "Each circle on the line is a network with a better score than all smaller ones, judged "
-        f"on the 150 rows in turn (2-fold cross-validation). Grey dots are {grey} of the {tried} "
+        "on the 150 rows in turn (2-fold cross-validation). Drawn are the scores there, which "
+        "chose them; written are those to be expected on new rows, corrected for that choice. "
+        f"Grey dots are {grey} of the {tried} "
         "networks that were judged on the way; the others lie outside. The axis stretches "
         "towards the top, where they are close to each other. Click one, or go along "
         "them with the arrow keys: everything below follows."
@@ -309,8 +311,9 @@ def test_the_keyboard_is_enough(visit):
     assert shown(page) == front[1].architecture
     assert page.evaluate("document.activeElement.dataset.index") == "1"
     assert page.text_content("#tip") == (
-        f"12 parameters, accuracy {100 * front[1].score:.2f} % ± "
-        f"{100 * front[1].standard_error:.2f}\n{front[1].architecture}"
+        f"12 parameters, accuracy {100 * front[1].expected:.2f} % ± "
+        f"{100 * front[1].standard_error:.2f}, {100 * front[1].score:.2f} % on the folds\n"
+        f"{front[1].architecture}"
     )
     halo = "getComputedStyle(document.activeElement.querySelector('.halo')).stroke"
     assert page.evaluate(halo) != "none"

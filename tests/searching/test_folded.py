@@ -142,6 +142,7 @@ class TestJudging:
             share = w / w.sum()
             error = np.sqrt((share**2 * (scores - share @ scores) ** 2).sum())
             assert judgement.standard_error == pytest.approx(error)
+            assert judgement.parts.numpy() == pytest.approx(share * scores, rel=1e-5)
         assert judgements[0].score > judgements[1].score
 
     def test_classes(self, weights, validation):
@@ -169,7 +170,18 @@ class TestJudging:
     ("own", "expected"), [(0.9, True), (0.81, True), (0.79, False), (np.nan, False)]
 )
 def test_a_network_bears_its_score_out_or_not(own, expected):
-    assert Judgement(0.1, 0.83, 0.03, None, own).is_borne_out is expected
+    assert Judgement(0.1, 0.83, 0.03, None, own, torch.zeros(1)).is_borne_out is expected
+
+
+def test_neighbours_share_a_part_where_rows_are_many(monkeypatch):
+    monkeypatch.setattr("torchsparcs.searching.folded.MOST_PARTS", 7)
+    found = folded(CLASSES, "multiclass", 3, WEIGHTS)
+    (judgement,) = found.judge(Constant([[1.0, 0.0, 0.0]] * 4))
+    hits = (CLASSES == 0) * WEIGHTS / WEIGHTS.sum()
+    parts = [hits[place * 60 // 7 + (place * 60 % 7 > 0) :] for place in range(7)]
+    sums = [(a.sum() - b.sum()).item() for a, b in zip(parts, [*parts[1:], hits[:0]], strict=True)]
+    assert judgement.parts.tolist() == pytest.approx(sums)
+    assert judgement.parts.sum().item() == pytest.approx(judgement.score)
 
 
 def test_what_each_member_is_fitted_to():

@@ -36,6 +36,20 @@ def test_the_folder_has_all_of_it(result, tmp_path):
     assert here == there
 
 
+def test_older_folders_do_not_know_what_is_to_be_expected(result, tmp_path):
+    assert all(found.expected is not None for found in (*result.front, result.linear))
+    result.save(tmp_path)
+    content = json.loads((tmp_path / "front.json").read_text(encoding="utf-8"))
+    for row in (*content["front"], content["linear"]):
+        del row["expected"]
+    (tmp_path / "front.json").write_text(json.dumps(content), encoding="utf-8")
+    back = load_result(tmp_path)
+    assert [found.expected for found in (*back.front, back.linear)] == [None] * (
+        len(back.front) + 1
+    )
+    assert [found.score for found in back.front] == [found.score for found in result.front]
+
+
 def test_attempts_hold_the_front_and_what_it_was_cut_from(result):
     tried = {(each.member, each.parameters, each.score) for each in result.attempts}
     for found in (*result.front, result.linear):

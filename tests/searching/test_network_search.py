@@ -102,6 +102,15 @@ class TestTheFront:
             share = judged.score * (1 - judged.score) / len(judging[0])
             assert found.standard_error == pytest.approx(math.sqrt(share), abs=1e-6)
 
+    def test_what_is_to_be_expected_is_corrected_for_the_choice(self, result, data):
+        """Of every network that was judged; on labels without any signal it is chance."""
+        assert all(found.expected <= found.score + 1e-6 for found in result.front)
+        assert result.best().expected > 0.9
+        coins = torch.randint(2, (300,), generator=torch.Generator().manual_seed(5))
+        found = small_search((data[0], coins), validation=(data[0][100:], coins[100:])).best()
+        assert found.score > 0.5
+        assert found.expected < found.score
+
     def test_networks_are_plain(self, result):
         plain = (nn.Conv2d, nn.Linear)
         leaves = [
@@ -189,7 +198,7 @@ def test_it_ends_where_half_of_the_gain_is_lost(result):
 def test_where_nothing_is_gained_it_goes_on_to_the_smallest(monkeypatch, data, first, expected):
     def rungs(*_, **__):
         for loss in (first, 0.7, 0.71):
-            yield Rung(0, 0, "", [], Judgement(loss, 0.5, 0.1, None, 0.5), 9)
+            yield Rung(0, 0, "", [], Judgement(loss, 0.5, 0.1, None, 0.5, torch.zeros(1)), 9)
 
     module = sys.modules["torchsparcs.searching.network_search"]
     monkeypatch.setattr(module, "descend", rungs)
@@ -312,6 +321,29 @@ class TestFolds:
         with pytest.raises(ValueError, match="no patience where folds judge"):
             small_search(data, validation=2, config=config)
         assert small_search(data, config=config).history.epochs
+
+    def test_rows_that_stop_the_training_do_not_judge(self, data, monkeypatch):
+        """Nor is the training fitted to them; the fine-tunings after it are."""
+        module, seen = sys.modules["torchsparcs.searching.network_search"], []
+
+        def spied(network, rows, config, *, validation=None, **options):
+            seen.extend([rows[0], validation[0]])
+            return train(network, rows, config, validation=validation, **options)
+
+        monkeypatch.setattr(module, "train", spied)
+        judges = data[0][100:150], data[1][100:150]
+        config = TrainConfig(epochs=3, patience=1)
+        weight = np.arange(1.0, 61.0)
+        small_search(data, config=config, validation=judges, sample_weight=weight)
+        fitted, stopping, judging = (
+            {tuple(row.flatten().tolist()) for row in rows} for rows in (*seen, judges[0])
+        )
+        assert (len(fitted), len(stopping)) == (54, 6)
+        assert not judging & stopping
+        assert not fitted & stopping
+        assert fitted | stopping == {tuple(row.flatten().tolist()) for row in data[0][:60]}
+        with pytest.raises(ValueError, match=r"at least 10 rows to train on.*patience\)\. Got 9"):
+            search(data[0][:9], data[1][:9], network=offered(), config=config, validation=judges)
 
     def test_heavy_rows_are_believed(self):
         """Half of the rows say the opposite of the others; the heavier ones win."""

@@ -26,7 +26,7 @@ from torchsparcs import (
     to_onnx,
 )
 from torchsparcs.export.deployment import DeployedNetwork
-from torchsparcs.searching.result import on_the_front
+from torchsparcs.searching.result import corrected, on_the_front
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 
 DRAW = np.random.default_rng(0)
@@ -119,9 +119,11 @@ class TestPicking:
         assert made_up.within(15) is front[2]
         assert made_up.within(2) is made_up.pick(0) is front[0]
         assert made_up.pick(made_up.linear) is made_up.linear
-        assert repr(made_up) == (
-            "SearchResult(4 candidates, 2 to 16 parameters, score 0.5000 to 0.9000)"
-        )
+        words = "SearchResult(4 candidates, 2 to 16 parameters, "
+        assert repr(made_up) == f"{words}score 0.5000 to 0.9000)"
+        front = [dataclasses.replace(c, expected=c.score - 0.01) for c in front]
+        corrected = dataclasses.replace(made_up, front=tuple(front))
+        assert repr(corrected) == f"{words}expected score 0.4900 to 0.8900)"
 
     def test_nobody_pays_for_a_thousandth(self, made_up):
         sure = [dataclasses.replace(found, standard_error=0.0) for found in made_up.front]
@@ -148,6 +150,15 @@ class TestPicking:
         assert on_the_front([a, b, no_better, d]) == [a, b, d]
         with pytest.raises(ValueError, match=r"max_parameters of at least 2.*Got 1\."):
             on_the_front([a, b, c, d], 1)
+
+    def test_what_is_to_be_expected_is_that_of_all_it_was_chosen_among(self, made_up):
+        """Up to the next of the front; the networks of 7 and 20 parameters are not on it."""
+        expected = {2: 0.4, 5: 0.8, 7: 0.79, 9: 0.85, 16: 0.84, 20: 0.83}
+        assert [c.expected for c in corrected(made_up.front, expected)] == [0.4, 0.79, 0.85, 0.83]
+        cheap = corrected(made_up.front[:2], expected, 8)
+        assert [c.expected for c in cheap] == [0.4, 0.79]
+        alone = corrected(made_up.front[-1:], expected, 16)
+        assert [c.expected for c in alone] == [0.84]
 
 
 class TestFiles:
@@ -177,7 +188,8 @@ class TestFiles:
         rows = list(csv.DictReader((folder / "front.csv").read_text().splitlines()))
         front = results["multiclass"].front
         assert [int(row["parameters"]) for row in rows] == [c.parameters for c in front]
-        assert [float(row["score"]) for row in rows] == [c.score for c in front]
+        for name in ("score", "expected", "standard_error"):
+            assert [float(row[name]) for row in rows] == [getattr(c, name) for c in front]
         assert all((folder / row["network"]).is_file() for row in rows)
 
     def test_only_an_empty_folder_is_written_to_unless_forced(self, results, tmp_path):

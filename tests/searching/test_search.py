@@ -390,7 +390,9 @@ def test_of_many_columns_several_go_at_once(monkeypatch):
 
 def rung(columns: int, score: float, own: float = 1.0) -> Rung:
     """A linear network that reads some columns and a bias."""
-    return Rung(0, 1, "plain", [], Judgement(0.0, score, 0.02, None, own), columns + 1)
+    return Rung(
+        0, 1, "plain", [], Judgement(0.0, score, 0.02, None, own, torch.zeros(1)), columns + 1
+    )
 
 
 @pytest.mark.parametrize(

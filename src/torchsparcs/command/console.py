@@ -13,7 +13,7 @@ from torchsparcs.command.options import RULES
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible, visible_lines
-from torchsparcs.report.wording import judged_by, made_with
+from torchsparcs.report.wording import claim, judged_by, made_with
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
 
@@ -59,7 +59,7 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     picked, linear = result.pick(pick), result.linear
     is_narrow = console.width < NARROW
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name in ("#", "parameters", "MACs", "accuracy" if is_accuracy else "R²"):
+    for name in ("#", "parameters", "MACs", "accuracy" if is_accuracy else "R²", "as judged"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("rule", max_width=len("smallest") if is_narrow else None)
     table.add_column("layers", overflow="fold")
@@ -71,6 +71,7 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
             f"{candidate.parameters:,}",
             f"{candidate.macs:,}",
             _score(candidate, is_accuracy),
+            _number(candidate.score, is_accuracy),
             ", ".join(rules),
             architecture.replace(", skip", ",\nskip") if is_narrow else architecture,
             style=style,
@@ -92,10 +93,15 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
 
 
 def _score(candidate: Candidate, is_accuracy: bool, error: bool = True) -> str:
-    score, deviation = candidate.score, candidate.standard_error
-    if is_accuracy:
-        return f"{100 * score:.1f} %" + f" ± {100 * deviation:.1f}" * error
-    return f"{score:.4f}" + f" ± {deviation:.4f}" * error
+    words = _number(claim(candidate), is_accuracy)
+    deviation = candidate.standard_error
+    if not error:
+        return words
+    return f"{words} ± {100 * deviation:.1f}" if is_accuracy else f"{words} ± {deviation:.4f}"
+
+
+def _number(score: float, is_accuracy: bool) -> str:
+    return f"{100 * score:.1f} %" if is_accuracy else f"{score:.4f}"
 
 
 def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
@@ -108,10 +114,13 @@ def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
     elif linear is not None:
         score = _score(linear, is_accuracy, error=False)
         compared = f" (linear model: {linear.parameters:,} parameters, {score})"
+    judged = f"on {judged_by(result.settings)}"
+    if picked.expected is not None:
+        judged = f"expected on new rows; {_number(picked.score, is_accuracy)} {judged}"
     return Text.assemble(
         (f"{pick}: {picked.architecture}", "bold"),
         f"; {picked.parameters:,} parameters, {measure} {_score(picked, is_accuracy)} "
-        f"on {judged_by(result.settings)}{compared}.{_columns_read(result, picked)}",
+        f"{judged}{compared}.{_columns_read(result, picked)}",
     )
 
 

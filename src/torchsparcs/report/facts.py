@@ -53,7 +53,9 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "architecture": picked.architecture,
         "verdict": wording.verdict(result, picked, offered.widths, offered.parameters),
         "judged_by": wording.judged_by(settings),
+        "where_judged": wording.where_judged(settings),
         "is_judged_itself": settings["fits"] == 1,
+        "is_corrected": picked.expected is not None,
         "held": wording.held_words(result),
         "is_refitted": bool(settings.get("refitted")),
         "picked": next(i for i, found in enumerate(shown) if is_same(found, picked)),
@@ -133,6 +135,7 @@ def _member(result: SearchResult, found: Candidate | Attempt) -> int:
 def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
     place = next((i for i, other in enumerate(result.front) if other is found), None)
     is_classes, linear = wording.is_classification(result), result.linear
+    told = wording.claim(found)
     return {
         "pick": "linear" if place is None else place,
         "rules": rules_of(result, found),
@@ -142,8 +145,9 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
         "neurons": sum(found.widths[1:-1]),
         "score": found.score,
         "error": found.standard_error,
-        "score_words": wording.score_words(found.score, is_classes),
-        "score_with_error": wording.score_words(found.score, is_classes, found.standard_error),
+        "score_words": wording.score_words(told, is_classes),
+        "score_with_error": wording.score_words(told, is_classes, found.standard_error),
+        "judged_words": wording.score_words(found.score, is_classes),
         "penalty_weight": rounded(found.penalty_weight),
         "kept_linear": linear is not None and found.penalty_weight == linear.penalty_weight,
         "member": _member(result, found),
@@ -183,14 +187,18 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
 
 
 def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt) -> dict[str, Any]:
+    is_classes, error = wording.is_classification(result), found.standard_error
+    if isinstance(found, Candidate):
+        score = wording.score_words(wording.claim(found), is_classes, error)
+    else:  # nobody chose it
+        where = wording.where_judged(result.settings)
+        score = f"{wording.score_words(found.score, is_classes, error)} {where}"
     return {
         "name": name,
         "architecture": words,
         "parameters": found.parameters,
         "macs": found.macs,
-        "score": wording.score_words(
-            found.score, wording.is_classification(result), found.standard_error
-        ),
+        "score": score,
     }
 
 

@@ -72,6 +72,16 @@ def judged_by(settings: dict[str, Any]) -> str:
     return f"{rows:,} held-out rows"
 
 
+def where_judged(settings: dict[str, Any]) -> str:
+    """The same in short, behind a score that chose."""
+    return "on the folds" if settings["fits"] > 2 else "on held-out rows"
+
+
+def claim(candidate: Candidate) -> float:
+    """The score that is told: the one to be expected; of older folders the one that chose."""
+    return candidate.score if candidate.expected is None else candidate.expected
+
+
 def is_classification(result: SearchResult) -> bool:
     return result.target.classes is not None
 
@@ -130,13 +140,17 @@ def headline(result: SearchResult, candidate: Candidate) -> str:
     size = f"A {kind} with {counted(candidate.parameters, 'parameter')}"
     if is_linear(candidate) and result.preprocessing is not None:
         size = size.replace(" with", f" {columns_words(result, candidate)}, with") + ","
-    if not math.isfinite(candidate.score):
+    score, is_expected = claim(candidate), candidate.expected is not None
+    if not math.isfinite(score):
         return f"{size} has no score."
+    rows = "new rows" if is_expected else "held-out rows"
     if is_classification(result):
-        return f"{size} gets {100 * candidate.score:.1f} % of held-out rows right."
-    if candidate.score <= 0:
-        return f"{size} predicts no better than the mean (R² {candidate.score:.3f})."
-    return f"{size} explains {100 * candidate.score:.1f} % of the variance of held-out rows."
+        verb = "should get" if is_expected else "gets"
+        return f"{size} {verb} {100 * score:.1f} % of {rows} right."
+    if score <= 0:
+        return f"{size} predicts no better than the mean (R² {score:.3f})."
+    verb = "should explain" if is_expected else "explains"
+    return f"{size} {verb} {100 * score:.1f} % of the variance of {rows}."
 
 
 def verdict(
@@ -161,9 +175,20 @@ def verdict(
     sentences += _beside_others(result, picked)
     if result.settings.get("refitted"):
         sentences.append("The networks were found by an earlier search and refitted to these rows.")
+    sentences.append(_caveat(result, picked))
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _caveat(result: SearchResult, picked: Candidate) -> str:
+    """What the choice among many networks has to do with the scores."""
+    if picked.expected is not None:
+        score = score_words(picked.score, is_classification(result))
+        among = f", among {counted(len(result.attempts), 'network')}" * bool(result.attempts)
+        made = f"on the rows that made it{among}, it has {score}"
+        return f"Scores are corrected for the choice: {made}."
     if result.settings["fits"] == 1:
-        sentences.append("The rows that judge also choose: keep others for a final verdict.")
-    return " ".join(sentences)
+        return "The rows that judge also choose: keep others for a final verdict."
+    return ""
 
 
 def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
@@ -171,7 +196,7 @@ def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
     is_classes, best, linear = is_classification(result), result.best(), result.linear
 
     def reaches(found: Candidate) -> str:
-        words = f"{'' if is_classes else 'R² '}{score_words(found.score, is_classes)}"
+        words = f"{'' if is_classes else 'R² '}{score_words(claim(found), is_classes)}"
         return f"has {counted(found.parameters, 'parameter')} and reaches {words}"
 
     sentences, is_best_linear = [], linear is not None and is_same(best, linear)
@@ -194,7 +219,8 @@ def tolerance_words(result: SearchResult) -> str:
     best, allowed, is_classes = result.best(), result.tolerance, is_classification(result)
     is_error = allowed == best.standard_error
     gap = "one standard error" if is_error else f"{score_words(allowed, is_classes)}"
-    return f"{gap} below the best, {score_words(best.score - allowed, is_classes)}"
+    score = score_words(best.score - allowed, is_classes)
+    return f"{gap} below the best, {score} {where_judged(result.settings)}"
 
 
 MOST_COLUMNS = 200  # of the table, one by one

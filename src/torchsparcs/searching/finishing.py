@@ -36,7 +36,7 @@ PLAIN, LINEAR = -1, -2  # the groups of networks that were drawn, not trained
 Band = tuple[float, float]  # sizes above and up to
 Rung = AnyRung[DirectSpace, Judgement]
 Decayed = tuple[Rung, float]  # and the weight decay that it was fitted under
-NOBODY = Judgement(math.inf, -math.inf, 0.0, None, -math.inf)  # has judged yet
+NOBODY = Judgement(math.inf, -math.inf, 0.0, None, -math.inf, torch.zeros(0))  # has judged yet
 
 
 class Rows(NamedTuple):

@@ -126,6 +126,7 @@ def held_out(is_judge: Tensor) -> Folds:
 
 MOST_ANSWERS = 500  # pairs of numbers that a judgement keeps
 MOST_CLASSES = 200  # whose pairs it counts
+MOST_PARTS = 2000  # of the rows, whose scores it keeps
 LEAST_DOUBT = 1e-3  # of a score: less than that is no difference
 
 Rows = tuple[Any, Any, np.ndarray | None, Any]  # X, y, weights and groups
@@ -136,7 +137,8 @@ class Judgement(NamedTuple):
 
     ``answers`` hold what was true and what was said: how often each pair of classes came up,
     (classes, classes); or some pairs of standardised numbers, (rows, outputs, 2). ``own`` is the
-    score, on the same rows, of the fit that gives the network.
+    score, on the same rows, of the fit that gives the network. ``parts`` (parts,) are what each
+    part of the rows adds to the score, which is their sum: a row, or neighbours where many.
     """
 
     loss: float
@@ -144,6 +146,7 @@ class Judgement(NamedTuple):
     standard_error: float
     answers: Tensor | None
     own: float
+    parts: Tensor
 
     @property
     def is_borne_out(self) -> bool:
@@ -323,8 +326,15 @@ class FoldedData:
             own = share @ _by_row(task.scores(group[-1], target, share))
             numbers = (loss.item(), score.item(), error.item())
             answers = ANSWERS[self.task](said.cpu(), target.cpu()) if said.dim() == 2 else None
-            judgements.append(Judgement(*numbers, answers, own.item()))
+            judgements.append(Judgement(*numbers, answers, own.item(), _parts(share * scores)))
         return judgements
+
+
+def _parts(values: Tensor) -> Tensor:
+    """Sums of neighbours, at most ``MOST_PARTS``, in float32 on the CPU."""
+    count = min(len(values), MOST_PARTS)
+    part = torch.arange(len(values), device=values.device) * count // len(values)
+    return values.new_zeros(count).index_add(0, part, values).float().cpu()
 
 
 def _by_row(values: Tensor) -> Tensor:

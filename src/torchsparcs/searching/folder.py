@@ -45,7 +45,7 @@ from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.training.history import History
 
-NUMBERS = ("score", "standard_error", "loss", "penalty_weight", "member")
+NUMBERS = ("score", "expected", "standard_error", "loss", "penalty_weight", "member")
 ROW_COPIES = 16  # of a row, in memory where its shape is tried
 NUMBERS_IN_LINES = re.compile(r"\[\n([-+.\w,\s]*)\]")  # a line break is never inside a text
 
@@ -117,7 +117,7 @@ def _candidate(folder: Path, row: CandidateRow, answers: Answers | None) -> dict
     if not isinstance(network, (CompactNetwork, CompactChain)):
         raise ValueError(f"{row['network']} holds no compact network")
     shape = row.get("row_shape")
-    numbers: dict[str, Any] = {name: row[name] for name in NUMBERS}  # type: ignore[literal-required]
+    numbers: dict[str, Any] = {name: row.get(name) for name in NUMBERS}
     return {
         "network": network,
         **numbers,

@@ -91,6 +91,7 @@ class SettingsFile(TypedDict):
 class CandidateRow(TypedDict):
     network: Annotated[str, _is_inside]
     score: float
+    expected: NotRequired[float | None]  # older folders have none
     standard_error: float
     loss: float
     penalty_weight: float | None

@@ -126,6 +126,27 @@ def _folds(validation: Any, y: Tensor, task: str, seed: int) -> Folds:
     return held_out(is_judge)
 
 
+def without_stopping(
+    data: Pair, weights: Tensor | None, seed: int
+) -> tuple[Pair, Tensor | None, Pair]:
+    """The rows to train on, their weights, and others that say when to stop: a tenth, drawn.
+
+    Rows that judge a network must not choose its epoch: the one with their lowest loss flatters.
+    """
+    rows = len(data[0])
+    count = max(FEWEST_JUDGES, round(HELD_OUT * rows))
+    if count > rows // 2:
+        raise ValueError(
+            f"Expected at least {2 * FEWEST_JUDGES} rows to train on, as some of them say when to "
+            f"stop (patience). Got {rows}."
+        )
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
+    order = order.to(data[0].device)
+    stopping, others = order[:count], order[count:].sort().values
+    fitted, stops = ((data[0][some], data[1][some]) for some in (others, stopping))
+    return fitted, None if weights is None else weights[others], stops
+
+
 def _checked(
     network: SpectralNetwork | SpectralChain, data: Any, task: str, name: str = "data"
 ) -> Pair:

@@ -19,12 +19,14 @@ from torchsparcs.cutting.ladder import Rung, some_rows
 from torchsparcs.cutting.model_ladder import LOOKED_AT, Fit, ModelFamily, descend
 from torchsparcs.export.saving import load, save
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.searching.folded import (
-    Judgement,
-    Rows,
-    counted_rows,
+from torchsparcs.searching.correction import expected_scores
+from torchsparcs.searching.folded import Judgement, Rows, counted_rows
+from torchsparcs.searching.network_data import (
+    check_arrays,
+    folded_rows,
+    resolved_config,
+    without_stopping,
 )
-from torchsparcs.searching.network_data import check_arrays, folded_rows, resolved_config
 from torchsparcs.searching.result import Attempt, Candidate
 from torchsparcs.searching.table_search import Outcome
 from torchsparcs.spectral.chain import SpectralChain
@@ -72,6 +74,7 @@ class NetworkSearch:
                 f"epoch. Got {self.config.patience}; hold out a share of the rows instead."
             )
         self.progress = False
+        self.judged: list[tuple[int, Judgement]] = []  # every network, by its size
         self.asked = {
             "network": repr(network),
             "weights": _digest(network),
@@ -114,12 +117,7 @@ class NetworkSearch:
                 raise
             words = "The search was interrupted: these are the networks that it had found."
             warnings.warn(words, UserWarning, stacklevel=3)
-        row_shape = tuple(self.folded.inputs.shape[1:])
-        weight, candidates = self.config.penalty_weight, []
-        for rung in rungs:
-            network = copy.deepcopy(rung.network)
-            assert isinstance(network, (CompactNetwork, CompactChain))
-            candidates.append(Candidate.of(network, rung.judgement, weight, None, row_shape))  # type: ignore[arg-type]
+        candidates = [self._candidate(rung) for rung in rungs]
         judged = [*zip(candidates, rungs, strict=True)]
         attempts = tuple(Attempt.of(candidate, rung.cuts) for candidate, rung in judged)
         trusted = [candidate for candidate, rung in judged if rung.judgement.is_borne_out]
@@ -134,8 +132,23 @@ class NetworkSearch:
             words = f"No network has at most {budget:,} parameters: the smallest has {smallest:,}."
             warnings.warn(words, UserWarning, stacklevel=3)
             budget = smallest
-        whole = trained[-1].cpu().eval()
-        return Outcome(candidates, None, history.thinned(), attempts, settings, budget, whole)
+        sizes, judgements = zip(*self.judged, strict=True)
+        return Outcome(
+            candidates,
+            expected_scores([judgement.parts for judgement in judgements], sizes),
+            None,
+            history.thinned(),
+            attempts,
+            settings,
+            budget,
+            trained[-1].cpu().eval(),
+        )
+
+    def _candidate(self, rung: Rung[nn.Module, Judgement]) -> Candidate:
+        network = copy.deepcopy(rung.network)
+        assert isinstance(network, (CompactNetwork, CompactChain))
+        weight, row_shape = self.config.penalty_weight, tuple(self.folded.inputs.shape[1:])
+        return Candidate.of(network, rung.judgement, weight, None, row_shape)  # type: ignore[arg-type]
 
     @property
     def _normalise(self) -> bool:
@@ -176,15 +189,21 @@ class NetworkSearch:
         return [moved(found, here) for found in self.executor.map(work, moved(items, "cpu"))]
 
     def _train(self, name: str, network: nn.Module, fit: int) -> History:
-        """Train in place, from a checkpoint where there is one; of the last, judged by epoch."""
+        """Train in place, from a checkpoint where there is one.
+
+        Where one fit is all there is, its history has the loss of each epoch on the rows that
+        judge; with patience on rows of its own, which the fine-tunings are fitted to as well.
+        """
         steps, (data, weights) = self.executor.steps, self.folded.of_fit(fit)
         checkpoint = steps.path(name, ".checkpoint")
-        is_unseen = self.folded.fits == 1
+        validation = self.folded.judging if self.folded.fits == 1 else None
+        if self.config.patience is not None:
+            data, weights, validation = without_stopping(data, weights, self.config.seed)
         history = train(
             network,
             data,
             self.config,
-            validation=self.folded.judging if is_unseen else None,
+            validation=validation,
             weights=weights,
             checkpoint=checkpoint,
             resume="auto" if checkpoint is not None else False,
@@ -222,8 +241,12 @@ class NetworkSearch:
     def _judged(self, models: list[nn.Module]) -> Judgement:
         """The judgement of one group of models, one for each fit."""
         outputs = [predict(model, self.folded.judging, batch_size=AT_ONCE)[0] for model in models]
-        judgements = self.folded.judge_outputs(torch.stack(outputs))
-        return self.executor.first(lambda: judgements[0])
+        (judgement,) = self.folded.judge_outputs(torch.stack(outputs))
+        judgement = self.executor.first(lambda: judgement)
+        network = models[-1]
+        assert isinstance(network, (CompactNetwork, CompactChain))
+        self.judged.append((network.parameter_count, judgement))
+        return judgement
 
     def _constant_loss(self, models: list[nn.Module]) -> float:
         """The loss of the mean output of the last model for every row, as the judges weigh it."""

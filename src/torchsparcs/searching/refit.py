@@ -10,9 +10,16 @@ from torchsparcs.compact.direct import DirectSpace
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, counted_rows
-from torchsparcs.searching.result import Candidate, SearchResult, is_same, on_the_front
+from torchsparcs.searching.result import (
+    Candidate,
+    SearchResult,
+    corrected,
+    is_same,
+    on_the_front,
+)
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.training.devices import resolve_device, threads_for
 from torchsparcs.training.loop import NonFiniteLossError
@@ -69,6 +76,11 @@ def refit(
         Candidate.of(compact(fits[-1]), judgement, each.penalty_weight, folded.final(place))
         for place, (each, fits, judgement) in enumerate(zip(before, tuned, judgements, strict=True))
     ]
+    sizes = [candidate.parameters for candidate in after]
+    expected = expected_scores([judgement.parts for judgement in judgements], sizes)
+    budget = settings["max_parameters"]
+    front = corrected(on_the_front(after, budget), expected, budget)
+    linear = dataclasses.replace(after[0], expected=after[0].score)  # nobody chose it
     known = {
         "refitted": True,
         "refit_steps": steps,
@@ -83,8 +95,8 @@ def refit(
     }
     return dataclasses.replace(
         result,
-        front=tuple(on_the_front(after, settings["max_parameters"])),
-        linear=after[0],
+        front=tuple(front),
+        linear=next((found for found in front if is_same(found, linear)), linear),
         history=dataclasses.replace(family.history, recruited=[]),  # nobody is recruited any more
         settings={**settings, **known},
         attempts=(),  # those of the search were fitted to other rows

@@ -2,8 +2,8 @@
 
 import math
 import operator
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
@@ -35,8 +35,8 @@ class Candidate:
     Attributes:
         network: of a table, takes standardised inputs and gives raw outputs;
             ``SearchResult.predict`` goes from a table to labels or values.
-        score: accuracy or R² on rows that networks made in the same way were not fitted to; the
-            best of many candidates on the same rows, so a little flattering.
+        score: accuracy or R² on rows that networks made in the same way were not fitted to. It
+            makes the front and the picks; as the best of many on the same rows it flatters.
         standard_error: of the score.
         loss: on the same rows.
         penalty_weight: of the member it was cut from; None of the one that was kept linear, 0 where
@@ -46,6 +46,8 @@ class Candidate:
         answers: targets and predictions of the rows that judged, see
             :class:`torchsparcs.searching.folded.Judgement`; None where they were not kept.
         row_shape: of one row of inputs, where the network is no dense one.
+        expected: the score to be expected on rows that nobody has seen, corrected for the choice
+            among many, see :mod:`torchsparcs.searching.correction`; None in older folders.
     """
 
     network: CompactNetwork | CompactChain
@@ -56,6 +58,7 @@ class Candidate:
     member: int | None
     answers: Tensor | None = field(default=None, compare=False, repr=False)
     row_shape: tuple[int, ...] | None = field(default=None, repr=False)
+    expected: float | None = None
 
     @classmethod
     def of(
@@ -162,6 +165,25 @@ def on_the_front(
             front.append(found)
             best = found.score
     return front
+
+
+def corrected(
+    front: Sequence[Candidate], expected: Mapping[int, float], max_parameters: int | None = None
+) -> list[Candidate]:
+    """The same front with the score to be expected of each.
+
+    A network was chosen among all that are smaller than the next one of the front, the last among
+    all there are: larger ones that it beats were there to be chosen as well.
+
+    Args:
+        expected: by size, as :func:`torchsparcs.searching.correction.expected_scores` gives them.
+    """
+    allowed = math.inf if max_parameters is None else max_parameters
+    most = [*(found.parameters - 1 for found in front[1:]), allowed]
+    ends = [max(found.parameters, end) for found, end in zip(front, most, strict=True)]
+    sizes = [max(size for size in expected if size <= end) for end in ends]
+    pairs = zip(front, sizes, strict=True)
+    return [replace(found, expected=expected[size]) for found, size in pairs]
 
 
 def is_same(one: Candidate, other: Candidate) -> bool:
@@ -324,10 +346,13 @@ class SearchResult:
         return write_page(self, path, folder=folder, force=force)
 
     def __repr__(self) -> str:
+        first, last = self.front[0], self.front[-1]
+        words = f"score {first.score:.4f} to {last.score:.4f}"
+        if first.expected is not None and last.expected is not None:
+            words = f"expected score {first.expected:.4f} to {last.expected:.4f}"
         return (
-            f"SearchResult({len(self.front)} candidates, {self.front[0].parameters:,} to "
-            f"{self.front[-1].parameters:,} parameters, score {self.front[0].score:.4f} to "
-            f"{self.front[-1].score:.4f})"
+            f"SearchResult({len(self.front)} candidates, {first.parameters:,} to "
+            f"{last.parameters:,} parameters, {words})"
         )
 
 

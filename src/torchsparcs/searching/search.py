@@ -15,7 +15,7 @@ from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
 from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.network_search import NetworkSearch
-from torchsparcs.searching.result import SearchResult, on_the_front
+from torchsparcs.searching.result import SearchResult, corrected, is_same, on_the_front
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
 from torchsparcs.spectral.chain import SpectralChain
@@ -67,8 +67,8 @@ def search(
     single connections, so that weights of a matrix may be missing: a candidate's parameters are
     the weights and biases that it has. Every candidate is scored on rows that
     networks made in the same way were not fitted to; it is itself fitted to all rows.
-    Columns are standardised with all rows, and the same rows choose among many candidates, so the
-    best score flatters a little: keep other rows for a final verdict.
+    The same rows choose among many candidates, so the best score flatters; what a candidate has
+    as ``expected`` is corrected for that choice. Columns are standardised with all rows.
 
     A network of your own, a ``SpectralCNN`` say, is trained once, then cut and fine-tuned rung by
     rung: ``search(images, labels, network=SpectralCNN([3, 32, 64, 64, 10]))``.
@@ -82,8 +82,9 @@ def search(
         network: a :class:`SpectralNetwork`, :class:`SpectralChain` or :class:`SpectralCNN` to be
             searched in place of dense networks for a table. X and y are then arrays or tensors as
             it takes them, classes are whole numbers from 0, and ``config`` is the
-            :class:`TrainConfig` of its training. It stays as it is. Widths, penalty weights and
-            activation are for tables.
+            :class:`TrainConfig` of its training; with patience a tenth of its rows says when to
+            stop, not those that judge. It stays as it is. Widths, penalty weights and activation
+            are for tables.
         widths: of the hidden layers, the most that a network may use.
         task: "regression", "classification", or "auto" to tell by the target.
         validation: "auto" (three folds; from 10,000 rows a fifth held out; for a network a tenth),
@@ -187,9 +188,11 @@ def search(
         "hardware": hardware(on),
         "versions": versions(),
     }
+    front, linear = on_the_front(outcome.candidates, outcome.budget), outcome.linear
+    front = corrected(front, outcome.expected, outcome.budget)
     return SearchResult(
-        tuple(on_the_front(outcome.candidates, outcome.budget)),
-        outcome.linear,
+        tuple(front),
+        next((found for found in front if linear and is_same(found, linear)), linear),
         preprocessing,
         outcome.history,
         settings,

@@ -10,6 +10,7 @@ from torchsparcs.compact.direct import DirectSpace, direct_space, parameter_coun
 from torchsparcs.cutting.ladder import Ladder
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
@@ -41,11 +42,14 @@ class Outcome(NamedTuple):
 
     Attributes:
         candidates: those that may be on the front.
+        expected: by size, the score to be expected of the best that is no larger.
+        linear: the best linear one, and the score to be expected of a choice among such.
         settings: those that only the search itself knows.
         budget: the most parameters that a network of the front may have.
     """
 
     candidates: list[Candidate]
+    expected: dict[int, float]
     linear: Candidate | None
     history: History
     attempts: tuple[Attempt, ...]
@@ -126,21 +130,41 @@ class TableSearch:
         self._descend(ladder, rungs, linear, largest)
         self._land(ladder, rungs, linear, largest)
         rungs = [*linear, *rungs, *finishing.run(rungs, fitted, largest)]
-        best_linear = max(linear, key=lambda rung: rung.judgement.score)
-        penalties = {LINEAR: None, PLAIN: 0.0, **dict(enumerate(weights * len(groups)))}
+        return self._outcome(rungs, linear, weights, history, largest)
+
+    def _outcome(
+        self,
+        rungs: list[Rung],
+        linear: list[Rung],
+        weights: list[float],
+        history: History,
+        largest: int | None,
+    ) -> Outcome:
+        """What is found on ``rungs``, those of ``linear`` among them.
+
+        What does not bear its score out cannot be on the front, but for the linear model.
+        """
+        chosen = max(linear, key=lambda rung: rung.judgement.score)
+        alone = expected_scores([rung.judgement.parts for rung in linear], [0] * len(linear))[0]
+        penalties = {LINEAR: None, PLAIN: 0.0, **dict(enumerate(weights * len(self.config.ways)))}
         candidates = [
             Candidate.of(
                 compact(rung.network),
                 rung.judgement,
                 penalties[rung.group],
-                None if rung.group in (LINEAR, PLAIN) else folded.final(rung.group),
+                None if rung.group in (LINEAR, PLAIN) else self.folded.final(rung.group),
             )
             for rung in rungs
         ]
         judged = [*zip(candidates, rungs, strict=True)]
+        trusted = [each for each in judged if each[1].judgement.is_borne_out or each[1] is chosen]
         return Outcome(
-            [one for one, rung in judged if rung.judgement.is_borne_out or rung is best_linear],
-            next(one for one, rung in judged if rung is best_linear),
+            [one for one, _ in trusted],
+            expected_scores(
+                [rung.judgement.parts for _, rung in trusted],
+                [one.parameters for one, _ in trusted],
+            ),
+            next(replace(one, expected=alone) for one, rung in judged if rung is chosen),
             history.thinned(),
             tuple(Attempt.of(one, rung.cuts) for one, rung in judged),
             {"widths": self.asked["widths"], "penalty_weights": weights},

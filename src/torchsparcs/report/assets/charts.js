@@ -122,7 +122,7 @@ function pruningView(host) {
     series: [...members.filter((member) => member !== candidate.member && member >= 0).map((member) => ({ points: curve(member), style: "faint" })),
       { points: curve(candidate.member), style: "blue", dots: true }],
     rules: [{ at: facts.tolerance, words: facts.tolerance_words }],
-    marks: [candidate].filter(isJudged).map(({ parameters, score, score_words }) => ({ at: [parameters, score], words: `${plural(parameters, "parameter")}, ${score_words}` })) });
+    marks: [candidate].filter(isJudged).map(({ parameters, score, judged_words }) => ({ at: [parameters, score], words: `${plural(parameters, "parameter")}, ${judged_words}` })) });
 }
 
 function pruningWords() {

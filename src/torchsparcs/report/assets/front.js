@@ -1,6 +1,7 @@
 // Score against parameters: the candidates as radio buttons, all other attempts behind them.
 const REACH = 20; // pixels from a point to where a click still means it
 const isJudged = (found) => found.score !== null;
+const asJudged = (found) => facts.is_corrected ? `, ${found.judged_words} ${facts.where_judged}` : "";
 
 function frontView(host) {
   const candidates = facts.candidates, judged = candidates.filter(isJudged);
@@ -69,7 +70,7 @@ function pointAtTheNearest(svg, width, points) {
 }
 
 function frontPoint(found, index, x, y, toY) {
-  const words = `${plural(found.parameters, "parameter")}, ${facts.measure} ${found.score_with_error}\n${found.architecture}`;
+  const words = `${plural(found.parameters, "parameter")}, ${facts.measure} ${found.score_with_error}${asJudged(found)}\n${found.architecture}`;
   const point = draw("g", {
     class: `point${found.rules.includes("linear") ? " linear" : ""}`, role: "radio", "data-index": index,
     "aria-label": [words.replace("\n", ", "), ...found.rules].join(", "),
@@ -139,6 +140,7 @@ function frontWords() {
   const some = inside < tried ? `${whole(inside)} of the ${whole(tried)}` : `all ${whole(tried)}`;
   byId("front-note").textContent =
     `Each circle on the line is a network with a better score than all smaller ones, judged on ${facts.judged_by}. ` +
+    (facts.is_corrected ? "Drawn are the scores there, which chose them; written are those to be expected on new rows, corrected for that choice. " : "") +
     (tried ? `Grey dots are ${some} networks that were judged on the way${inside < tried ? "; the others lie outside" : ""}. ` : "") +
     (byId("front-figure").dataset.stretched ? "The axis stretches towards the top, where they are close to each other. " : "") +
     "Click one, or go along them with the arrow keys: everything below follows.";
@@ -153,13 +155,13 @@ function frontWords() {
 }
 
 function candidateTable() {
-  const head = ["", "parameters", "MACs", facts.measure, "rule", "layers"];
-  const numeric = [1, 2, 3];
-  const cell = (tag, words, column) => make(tag, numeric.includes(column) ? { class: "number" } : column === 5 ? { class: "layers" } : {}, words);
+  const head = ["", "parameters", "MACs", facts.measure, facts.where_judged, "rule", "layers"];
+  const numeric = [1, 2, 3, 4];
+  const cell = (tag, words, column) => make(tag, numeric.includes(column) ? { class: "number" } : column === 6 ? { class: "layers" } : {}, words);
   const rows = facts.candidates.map((found, index) => {
     const show = make("button", { type: "button", "aria-label": `Show candidate ${found.pick}` }, String(found.pick));
     const row = make("tr", { "data-index": index }, [make("td", {}, show),
-      ...[whole(found.parameters), whole(found.macs), found.score_with_error, found.rules.join(", "), found.architecture]
+      ...[whole(found.parameters), whole(found.macs), found.score_with_error, found.judged_words, found.rules.join(", "), found.architecture]
         .map((words, column) => cell("td", words, column + 1))]);
     row.addEventListener("click", () => select(index));
     return row;
