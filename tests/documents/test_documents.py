@@ -79,6 +79,7 @@ BENCHMARKS: dict[str, list[str]] = {
         *("--widths", "8", "--penalties", "1e-4", "--choices", "1"),
     ],
     "population.py": ["--members", "3", "--epochs", "1"],
+    "honesty.py": ["--quick"],
 }
 
 
