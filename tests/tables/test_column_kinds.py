@@ -118,7 +118,10 @@ def test_columns_that_an_older_folder_has():
     ("options", "words"),
     [
         ({"kind": "colour"}, "a kind among number, text, ordered, date.* Got 'colour'"),
-        ({"kind": "date", "categories": ("moon",)}, "parts of a date, 'days'.* Got 'moon'"),
+        (
+            {"kind": "date", "categories": ("moon",)},
+            "parts of a date, 'days since 2000'.* Got 'moon'",
+        ),
         ({"kind": "number", "categories": ("a", "b")}, "Got 'number'"),
         ({"gaps": "many"}, "gaps among none, filled, told. Got 'many'"),
     ],
@@ -244,15 +247,20 @@ class TestDates:
 
     def test_parts_that_do_not_vary_are_left_out(self):
         days = [datetime.date(2024, 1, day) for day in (1, 8, 15)]  # Mondays
-        names = ("d: days", "d: time of year sin", "d: time of year cos", "d: day of month")
+        names = (
+            "d: days since 2000",
+            "d: time of year sin",
+            "d: time of year cos",
+            "d: day of month",
+        )
         assert Inputs.fit(pd.DataFrame({"d": days})).encoded_names == names
 
     def test_a_worked_example(self):
         dates = dates_in(np.array(["2023-07-02T12:00", None], dtype=object))
         (row, gap) = calendar_parts(dates, [*PARTS])
         part = dict(zip(PARTS, row, strict=True))
-        assert part["days"] == 19540.5
-        assert (part["year"], part["day of month"], part["hour"]) == (2023, 2, 12)
+        assert part["days since 2000"] == 19540.5 - 10957
+        assert [part[name] for name in ("years since 2000", "day of month", "hour")] == [23, 2, 12]
         assert [part[name] for name in ("Sunday", "Monday")] == [1, 0]
         assert part["time of year cos"] == pytest.approx(-1, abs=1e-4)  # 182 of 365 days
         assert part["time of day cos"] == pytest.approx(-1)

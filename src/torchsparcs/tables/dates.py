@@ -20,11 +20,11 @@ ISO = re.compile(
     r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?"
 )
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-DAY = pd.Timedelta(days=1)
+DAY, START = pd.Timedelta(days=1), pd.Timestamp(2000, 1, 1)  # small numbers, for float32
 
 
 def _days(dates: pd.DatetimeIndex) -> Any:
-    return (dates - pd.Timestamp(0)) / DAY
+    return (dates - START) / DAY
 
 
 def _hours(dates: pd.DatetimeIndex) -> Any:
@@ -43,10 +43,10 @@ def _is_weekday(place: int) -> Callable[[pd.DatetimeIndex], Any]:
     return lambda dates: np.where(dates.isna(), np.nan, dates.day_of_week == place)
 
 
-# What a date becomes, part by part; days are counted from 1970.
+# What a date becomes, part by part.
 PARTS: dict[str, Callable[[pd.DatetimeIndex], Any]] = {
-    "days": _days,
-    "year": lambda dates: dates.year,
+    "days since 2000": _days,
+    "years since 2000": lambda dates: dates.year - START.year,
     "time of year sin": lambda dates: np.sin(_year_angle(dates)),
     "time of year cos": lambda dates: np.cos(_year_angle(dates)),
     "day of month": lambda dates: dates.day,
@@ -60,10 +60,10 @@ PARTS: dict[str, Callable[[pd.DatetimeIndex], Any]] = {
 def calendar_parts(dates: pd.DatetimeIndex, names: Sequence[str]) -> np.ndarray:
     """The parts ``names`` of ``dates``, float64 (rows, parts), NaN where a date is missing.
 
-    >>> dates = pd.DatetimeIndex(["1970-01-02 06:00", "2024-02-29"])
-    >>> calendar_parts(dates, ["days", "year", "Thursday", "hour"])
-    array([[1.2500e+00, 1.9700e+03, 0.0000e+00, 6.0000e+00],
-           [1.9782e+04, 2.0240e+03, 1.0000e+00, 0.0000e+00]])
+    >>> dates = pd.DatetimeIndex(["2000-01-02 06:00", "2004-02-29"])
+    >>> calendar_parts(dates, ["days since 2000", "years since 2000", "Sunday", "hour"])
+    array([[1.25e+00, 0.00e+00, 1.00e+00, 6.00e+00],
+           [1.52e+03, 4.00e+00, 1.00e+00, 0.00e+00]])
     """
     parts = [np.asarray(PARTS[name](dates), dtype=np.float64) for name in names]
     return np.column_stack(parts) if parts else np.empty((len(dates), 0))
