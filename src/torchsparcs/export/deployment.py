@@ -76,13 +76,12 @@ class DeployedNetwork(nn.Module):
             )
 
     def forward(self, input: Tensor) -> Tensor:
-        missing, mean = input.isnan(), self.mean
+        values = input.double()
         if len(self.sources):
-            told = missing[:, self.sources]
-            input = torch.cat([input, told.to(input.dtype)], dim=1)[:, self.order]
-            missing = input.isnan()
-        standard = (input.double() - mean) / self.scale
-        output = self.network(standard.masked_fill(missing, 0.0).float())
+            told = values[:, self.sources].isnan().double()
+            values = torch.cat([values, told], dim=1)[:, self.order]
+        standard = (values - self.mean) / self.scale
+        output = self.network(standard.masked_fill(values.isnan(), 0.0).float())
         task = self.preprocessing.target.task
         if task == "regression":
             return (output.double() * self.output_scale + self.output_mean).float()
