@@ -72,13 +72,30 @@ def test_a_table_with_text_and_labels_that_are_text():
     assert ((model.decision_function(X) > 0) == chosen).all()
     with pytest.raises(ValueError, match="must be in the same order"):
         model.predict(X[["city", "age", "noise"]])
-    with pytest.raises(ValueError, match="2 NaN in 'age'"):
-        model.fit(X.assign(age=[np.nan] * 2 + [1.0] * 78), labels)
     numbers = X[["age", "noise"]]
     assert SparcsRegressor(**SHORT).fit(numbers, y).result_.preprocessing.inputs.names == (
         "age",
         "noise",
     )
+
+
+def test_missing_values_and_dates():
+    X, y = table()
+    X["day"] = pd.date_range("2024-01-01", periods=len(X))
+    X.loc[::5, "age"], X.loc[::7, "city"], X.loc[::9, "day"] = np.nan, None, pd.NaT
+    y = y.where(X["age"].notna(), 9.0).astype(float)
+    y = y.where(X["city"].notna(), -5.0)
+    model = SparcsRegressor(**SHORT).fit(X, y)
+    assert {"age is missing", "city is missing", "day: Monday"} < {
+        *model.result_.inputs.encoded_names
+    }
+    assert np.isfinite(model.predict(X)).all()
+    numbers = X[["age", "noise"]]
+    model = SparcsRegressor(**SHORT).fit(numbers.to_numpy(), y)
+    assert model.result_.inputs.encoded_names == ("x0", "x0 is missing", "x1")
+    assert np.isfinite(model.predict(numbers.to_numpy())).all()
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.fit(numbers, y.where(y > 0))
 
 
 def test_several_outputs():

@@ -22,6 +22,7 @@ from torchsparcs.tables.standardization import weights_of
 from torchsparcs.training.tasks import evaluation_mode
 
 PICKS = ("smallest", "best")
+NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
 
 
 class _Sparcs(BaseEstimator):
@@ -117,10 +118,15 @@ class _Sparcs(BaseEstimator):
             validate_data(self, X, y, reset=reset, skip_check_array=True)
             _, target = check_X_y(np.zeros((len(X), 1)), y, estimator=self, **rules)
             return X.reset_index(drop=True), self._as_target(target)
-        table, target = validate_data(self, X, y, reset=reset, dtype=np.float64, **rules)
+        table, target = validate_data(self, X, y, reset=reset, **NUMBERS, **rules)
         if isinstance(X, pd.DataFrame) and hasattr(self, "feature_names_in_"):
             table = pd.DataFrame(table, columns=self.feature_names_in_)
         return table, self._as_target(target)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _as_target(self, y: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -144,7 +150,7 @@ class _Sparcs(BaseEstimator):
         if _has_text(X) or any(column.categories for column in inputs.columns):
             X = validate_data(self, X, reset=False, skip_check_array=True)
         else:
-            X = validate_data(self, X, reset=False, dtype=np.float64)
+            X = validate_data(self, X, reset=False, **NUMBERS)
         network = copy.deepcopy(self.network_).cpu().double()
         with evaluation_mode(network):
             return network(inputs.transform(X).double())

@@ -10,7 +10,8 @@ import torchsparcs.report
 import torchsparcs.searching.folded
 from torchsparcs import CompactNetwork
 from torchsparcs.report import facts_of
-from torchsparcs.report.wording import columns_of, columns_words
+from torchsparcs.report.columns import columns_of
+from torchsparcs.report.wording import columns_words
 from torchsparcs.tables.preprocessing import Inputs
 
 

@@ -190,7 +190,7 @@ def test_a_column_that_counts_the_rows_is_left_out(tmp_path):
     assert "Unnamed: 0" in read_table(file(tmp_path, "a.csv", b",b\n3,1\n3,2\n"))
 
 
-def test_a_missing_target_is_not_dropped(tmp_path):
+def test_a_missing_target_is_not_dropped_by_reading(tmp_path):
     dataset = load_dataset(file(tmp_path, "a.csv", b"a,y\n1,2.5\n2,\n3,NA\n"))
     with pytest.raises(ValueError, match="Got 2 NaN in 'y'"):
         Target.fit(dataset.y)

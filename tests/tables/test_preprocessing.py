@@ -1,5 +1,6 @@
 """Preprocessing: tables of any kind to tensors and back, through JSON, with words for bad ones."""
 
+import datetime
 import json
 
 import numpy as np
@@ -113,19 +114,15 @@ def test_weights_count_rows_and_zero_leaves_them_out():
     ("X", "error", "words"),
     [
         (
-            {"a": [1, np.nan, None], "b": [np.inf, 1, 2], "c": ["x", None, "x"]},
+            {"a": [1, np.nan, np.inf], "b": [np.inf, -np.inf, 2], "c": ["x", None, "x"]},
             ValueError,
-            "Expected finite values. Got 2 NaN in 'a', 1 infinite in 'b', 1 missing in 'c'.",
+            "Expected finite values. Got 1 infinite in 'a', 2 infinite in 'b'.",
         ),
-        ({"a": pd.array([1, None], "Int64")}, ValueError, "1 NaN in 'a'"),
-        ({"a": pd.array([True, None], "boolean")}, ValueError, "1 NaN in 'a'"),
-        ({"a": pd.Categorical(["x", None, "y"])}, ValueError, "1 missing in 'a'"),
-        ({"a": pd.to_datetime(["2020-01-01"] * 2)}, ValueError, "dates or times in 'a'"),
-        ({"a": pd.to_timedelta([1, 2])}, ValueError, "dates or times in 'a'"),
+        ({"a": pd.to_datetime(["2020-01-01"] * 2)}, ValueError, "a column of X that varies"),
+        ({"a": [datetime.timedelta(1), "a"]}, ValueError, "Got lengths of time .* in 'a'"),
         ({"a": [1j, 2]}, ValueError, "Complex data not supported.* in 'a'"),
         ({"a": [{}, 1]}, TypeError, "'a': each argument must be a string or a number. Got dict"),
-        ({"a": [f"id{i}" for i in range(50)]}, ValueError, "50 .* rows of 'a'.*identifier"),
-        ({"a": [f"{i % 1001} st" for i in range(9000)]}, ValueError, "1001 different values"),
+        ({"a": [f"id{i}" for i in range(50)]}, ValueError, "constant columns and identifiers"),
         ({"a": [3, 3], "b": ["x", "x"]}, ValueError, "a column of X that varies"),
         ({"a": [0.1, 0.1 + 1e-17 * 2]}, ValueError, "a column of X that varies"),
         ({}, ValueError, r"0 feature\(s\) \(shape=\(0, 0\)\) while a minimum of 1 is required"),
@@ -135,8 +132,8 @@ def test_weights_count_rows_and_zero_leaves_them_out():
         (np.zeros(3), ValueError, r"Got shape \(3,\). Reshape your data"),
         (np.zeros((2, 2, 2)), ValueError, r"Got shape \(2, 2, 2\)"),
         ([[1, 2], [3]], ValueError, "rows differ in length"),
-        (np.ma.masked_equal([[1, 2], [3, 4]], 3), ValueError, "1 NaN in 'x0'"),
-        (np.full((3, 7), np.nan), ValueError, "3 NaN in 'x4' and 2 more"),
+        (np.full((3, 7), np.inf), ValueError, "3 infinite in 'x4' and 2 more"),
+        (np.full((3, 7), np.nan), ValueError, "a column of X that varies"),
         (torch.eye(2).to_sparse(), TypeError, "sparse"),
     ],
 )

@@ -18,6 +18,7 @@ from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import Record, read_json
 from torchsparcs.parallel.executor import engine_of
 from torchsparcs.parallel.steps import ASKED, PARTS, Steps, lock_steps
+from torchsparcs.searching.folded import counted_rows
 from torchsparcs.searching.folder import check_folder, free_folder
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
@@ -119,9 +120,10 @@ class Job(Record):
             console.print(f"{path.name}: too large to be read whole, {size:,} bytes")
             return RowStream.of(path, target, drop=self.drop), None
         dataset = load_dataset(self.data, target, drop=self.drop)
-        rows, columns = dataset.X.shape
-        console.print(summary(path.name, rows, columns, Target.fit(dataset.y, self.task)))
-        return dataset.X, dataset.y
+        X, y, _, _ = counted_rows(dataset.X, dataset.y, None)
+        rows, columns = X.shape
+        console.print(summary(path.name, rows, columns, Target.fit(y, self.task)))
+        return X, y
 
     def _described(self, result: SearchResult) -> SearchResult:
         """``result``, whose settings also say what the command line was asked for."""

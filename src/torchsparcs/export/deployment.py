@@ -26,11 +26,12 @@ from torchsparcs.version import __version__
 class DeployedNetwork(nn.Module):
     """From encoded columns in their own units to probabilities, or to values in theirs.
 
-    The encoded columns are ``preprocessing.inputs.encoded_names``: numbers as they are in the
-    table, zeros and ones for text. The network is a copy: where this module goes, it goes alone.
+    The encoded columns are ``preprocessing.inputs.supplied_names``: numbers as they are in the
+    table, NaN where they are missing, zeros and ones for text, the parts of dates. The network is
+    a copy: where this module goes, it goes alone.
 
     Shape:
-        - input (rows, encoded columns); float64 where columns are far from zero for their spread,
+        - input (rows, supplied columns); float64 where columns are far from zero for their spread,
           which float32, and so an ONNX file, does not resolve: a warning names them
         - output (rows, classes) for classification, (rows, outputs) for regression
     """
@@ -44,6 +45,12 @@ class DeployedNetwork(nn.Module):
         self.scale: Tensor
         self.output_mean: Tensor
         self.output_scale: Tensor
+        self.sources: Tensor  # of what tells that a number is missing, its supplied column
+        self.order: Tensor  # of the network's inputs: supplied columns, then what tells
+        told = [*inputs.indicators]
+        numbers = [place for place in range(len(inputs.mean)) if place not in inputs.indicators]
+        self.register_buffer("sources", torch.tensor([*inputs.indicators.values()]).long())
+        self.register_buffer("order", torch.tensor([*numbers, *told]).argsort())
         for name, values in (
             ("mean", inputs.mean),
             ("scale", inputs.scale),
@@ -69,7 +76,12 @@ class DeployedNetwork(nn.Module):
             )
 
     def forward(self, input: Tensor) -> Tensor:
-        output = self.network(((input.double() - self.mean) / self.scale).float())
+        values = input.double()
+        if len(self.sources):
+            told = values[:, self.sources].isnan().double()
+            values = torch.cat([values, told], dim=1)[:, self.order]
+        standard = (values - self.mean) / self.scale
+        output = self.network(standard.masked_fill(values.isnan(), 0.0).float())
         task = self.preprocessing.target.task
         if task == "regression":
             return (output.double() * self.output_scale + self.output_mean).float()
@@ -79,15 +91,17 @@ class DeployedNetwork(nn.Module):
 
     @property
     def example(self) -> Tensor:
-        """Two rows of encoded columns, (2, encoded columns): the mean, and one scale above it."""
-        return torch.stack([self.mean, self.mean + self.scale]).float()
+        """Rows of supplied columns, (3, supplied): the mean, one scale above it, all missing."""
+        is_supplied = self.order < len(self.order) - len(self.sources)
+        mean, scale = self.mean[is_supplied], self.scale[is_supplied]
+        return torch.stack([mean, mean + scale, torch.full_like(mean, torch.nan)]).float()
 
     @property
     def metadata(self) -> dict[str, str]:
         """What a file needs beside the network, as texts: lists are JSON."""
         target = self.preprocessing.target
         values = {
-            "columns": self.preprocessing.inputs.encoded_names,
+            "columns": self.preprocessing.inputs.supplied_names,
             "target": target.names,
             "task": target.task,
             "classes": target.classes,

@@ -1,6 +1,9 @@
 """Texts from files as a person may safely see them: what would steer a terminal is written out."""
 
 import re
+from typing import Any
+
+LONGEST = 80  # characters of a name
 
 # C0, DEL and C1, line and paragraph separators, and what turns the direction of writing.
 STEERING = re.compile(
@@ -24,3 +27,9 @@ def visible_lines(text: str) -> str:
 
 def _escape(code: int) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def shortened(text: Any) -> str:
+    """A name from the data, not longer than a line."""
+    name = visible(str(text))
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"

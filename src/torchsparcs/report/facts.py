@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from torchsparcs.compact.chain import CompactChain
+from torchsparcs.files.visible import shortened
 from torchsparcs.report import wording
 from torchsparcs.report.architecture import GROUPS, MOST_NEURONS, architecture, rounded
-from torchsparcs.report.wording import about, columns_of, shortened
+from torchsparcs.report.columns import columns_of
+from torchsparcs.report.wording import about
 from torchsparcs.searching.result import Attempt, Candidate, SearchResult, is_same
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from torchsparcs.files.visible import shortened
 from torchsparcs.report.architecture import architecture
 from torchsparcs.report.facts import (
     answers_of,
@@ -18,7 +19,7 @@ from torchsparcs.report.facts import (
     shown_of,
     unit_of,
 )
-from torchsparcs.report.wording import is_classification, shortened
+from torchsparcs.report.wording import is_classification
 from torchsparcs.searching.result import Attempt, Candidate, SearchResult
 
 if TYPE_CHECKING:

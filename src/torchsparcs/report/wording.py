@@ -6,18 +6,10 @@ from typing import Any
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.files.visible import visible
+from torchsparcs.files.visible import shortened
+from torchsparcs.report.columns import kinds_words
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
-from torchsparcs.tables.preprocessing import Column
 from torchsparcs.tables.target import Target
-
-LONGEST = 80  # characters of a name
-
-
-def shortened(text: Any) -> str:
-    """A name from the data, not longer than a line."""
-    name = visible(str(text))
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def counted(number: int, noun: str) -> str:
@@ -223,7 +215,6 @@ def tolerance_words(result: SearchResult) -> str:
     return f"{gap} below the best, {score} {where_judged(result.settings)}"
 
 
-MOST_COLUMNS = 200  # of the table, one by one
 MOST_CLASSES, MOST_OUTPUTS = 20, 10  # by name
 
 
@@ -244,27 +235,6 @@ def about(result: SearchResult) -> list[dict[str, Any]]:
     ]
 
 
-def columns_of(result: SearchResult) -> dict[str, Any] | None:
-    """Name and content of each column, and where its encoded columns start and end."""
-    if result.preprocessing is None:
-        return None
-    inputs, place, rows = result.inputs, 0, []
-    for column in inputs.columns[:MOST_COLUMNS]:
-        width = len(column.encoded_names)
-        mean, scale = inputs.mean[place : place + 1], inputs.scale[place : place + 1]
-        rows.append([shortened(column.name), _content(column, mean, scale), place, place + width])
-        place += width
-    return {"rows": rows, "more": len(inputs.columns) - len(rows)}
-
-
-def _content(column: Column, mean: tuple[float, ...], scale: tuple[float, ...]) -> str:
-    if column.categories is None:
-        return f"number, {mean[0]:.4g} ± {scale[0]:.4g}"
-    if not column.categories:
-        return "constant, left out"
-    return f"text, {len(column.categories):,} categories"
-
-
 def _data(result: SearchResult) -> dict[str, str | None]:
     settings, is_table = result.settings, result.preprocessing is not None
     used, seen = settings["rows"], settings.get("rows_seen", settings["rows"])
@@ -272,20 +242,11 @@ def _data(result: SearchResult) -> dict[str, str | None]:
         "name": shortened(settings.get("data", "not recorded" if is_table else "")),
         "rows": f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}",
         "row": None if is_table else shape_words(result),
-        "columns": _kinds(result.inputs.columns) if is_table else None,
+        "columns": kinds_words(result.inputs.columns) if is_table else None,
         "dropped": ", ".join(map(shortened, settings.get("dropped", []))),
         "judged on": judged_by(settings),
         **_aim(result, result.target),
     }
-
-
-def _kinds(columns: tuple[Column, ...]) -> str:
-    numbers = sum(column.categories is None for column in columns)
-    constant = sum(column.categories == () for column in columns)
-    counts = numbers, len(columns) - numbers - constant, constant
-    kinds = zip(counts, ("of numbers", "of text", "constant, left out"), strict=True)
-    words = [f"{count:,} {kind}" for count, kind in kinds if count]
-    return f"{len(columns):,}: {', '.join(words)}"
 
 
 def _aim(result: SearchResult, target: Target) -> dict[str, str]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.standardization import weights_of
+from torchsparcs.tables.target import has_target, warn_of_missing_targets
 from torchsparcs.training.data import digest
 from torchsparcs.training.tasks import predict, resolve_task
 
@@ -211,7 +212,8 @@ class FoldedData:
                 "Expected validation to be a pair (X, y), or a splitter, like PredefinedSplit. Got "
                 f"{len(validation)}."
             )
-        others = _transformed(preprocessing, validation[0], validation[1], " for validation")
+        X, y, _, _ = counted_rows(validation[0], validation[1], None, purpose=" for validation")
+        others = _transformed(preprocessing, X, y)
         return cls(
             torch.cat([inputs, others[0]]),
             torch.cat([targets, others[1]]),
@@ -367,26 +369,28 @@ ANSWERS: dict[str, Callable[[Tensor, Tensor], Tensor | None]] = {
 }
 
 
-def counted_rows(X: Any, y: Any, sample_weight: Any, groups: Any = None) -> Rows:
-    """X, y, the weights and the groups, checked; rows of weight zero are left out."""
-    _check_rows(X, y)
+def counted_rows(X: Any, y: Any, sample_weight: Any, groups: Any = None, purpose: str = "") -> Rows:
+    """X, y, the weights and the groups, checked.
+
+    Rows of weight zero are left out, and with a warning those whose target is missing.
+    """
+    _check_rows(X, y, purpose)
     groups = None if groups is None else np.asarray(groups)
     if groups is not None and groups.shape != (len(y),):
         raise ValueError(f"Expected a group for each of {len(y)} rows. Got {groups.shape}.")
     weight = weights_of(sample_weight, len(X))
-    if weight is None:
-        return X, y, None, groups
-    counts = weight > 0
-    kept = None if groups is None else groups[counts]
-    return rows_of(X, counts), rows_of(y, counts), weight[counts], kept
+    counts = has_target(y)
+    warn_of_missing_targets(len(y) - int(counts.sum()), len(y))
+    if weight is not None:
+        counts &= weight > 0
+    if counts.all():
+        return X, y, weight, groups
+    kept = (None if part is None else part[counts] for part in (weight, groups))
+    return rows_of(X, counts), rows_of(y, counts), *kept
 
 
-def _transformed(
-    preprocessing: Preprocessing, X: Any, y: Any, purpose: str = ""
-) -> tuple[Tensor, Tensor]:
-    inputs, targets = preprocessing.inputs.transform(X), preprocessing.target.transform(y)
-    _check_rows(inputs, targets, purpose)
-    return inputs, targets
+def _transformed(preprocessing: Preprocessing, X: Any, y: Any) -> tuple[Tensor, Tensor]:
+    return preprocessing.inputs.transform(X), preprocessing.target.transform(y)
 
 
 def _check_rows(X: Any, y: Any, purpose: str = "") -> None:

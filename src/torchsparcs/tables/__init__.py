@@ -4,6 +4,7 @@
 __all__ = [
     "columns",
     "datasets",
+    "encoding",
     "preprocessing",
     "readers",
     "standardization",

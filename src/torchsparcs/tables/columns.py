@@ -1,7 +1,6 @@
-"""Tables as columns of numbers or text, whether they come as array, tensor or DataFrame."""
+"""Tables as columns, whether they come as array, tensor or DataFrame."""
 
 import datetime
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +13,11 @@ import torch
 from torch import Tensor
 
 from torchsparcs.files.reading import quoted
+from torchsparcs.tables.entries import MISSING, NUMBERS, text_of
 from torchsparcs.tables.standardization import weights_of
 
-NUMBERS = "buif"  # kinds of NumPy types: bool, unsigned, integer, floating
-DATES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
-MISSING = ("NoneType", "NAType", "NaTType")
+DATES = (datetime.date, np.datetime64)
+SPANS = (datetime.timedelta, np.timedelta64)
 
 
 @dataclass(frozen=True)
@@ -88,15 +87,22 @@ class Table:
         return str(self.types[index]) == "category"
 
     def is_numeric(self, index: int) -> bool:
-        """Whether a column is numbers, or text that says one in every row, and not categories."""
-        if isinstance(self.types[index], np.dtype) and self.types[index].kind in NUMBERS:
-            return True
-        return not self.is_categorical(index) and numbers_in(self.column(index)) is not None
+        """Whether a column is of a type that holds numbers only."""
+        return isinstance(self.types[index], np.dtype) and self.types[index].kind in NUMBERS
+
+    def is_whole(self, index: int) -> bool:
+        """Whether a column is of a type that holds whole numbers only."""
+        return self.is_numeric(index) and self.types[index].kind in "iu"
+
+    def order(self, index: int) -> tuple[str, ...]:
+        """The categories of a column whose DataFrame declares their order; else ()."""
+        kind: Any = self.types[index]
+        is_ordered = self.is_categorical(index) and kind.ordered
+        return tuple(map(text_of, kind.categories)) if is_ordered else ()
 
     def numbers(self, positions: list[int]) -> np.ndarray | None:
         """Columns as float64 (rows, positions), or None where it takes a look at each of them."""
-        types = {self.types[position] for position in positions}
-        if not all(isinstance(kind, np.dtype) and kind.kind in NUMBERS for kind in types):
+        if not all(self.is_numeric(position) for position in positions):
             return None
         whole = positions == list(range(len(self.names)))
         if self.is_frame:
@@ -106,17 +112,29 @@ class Table:
         return values.astype(np.float64, copy=False)
 
     def column(self, index: int) -> np.ndarray:
-        """One column (rows,): numbers, or objects among which are text, numbers, missing values."""
+        """One column (rows,): numbers, datetime64, or objects: text, numbers, dates, None, NaN.
+
+        Lengths of time are numbers of days.
+        """
         name = self.names[index]
-        values = self.source.iloc[:, index].to_numpy() if self.is_frame else self.source[:, index]
-        if values.dtype.kind in NUMBERS:
+        values = _local(self.source.iloc[:, index]) if self.is_frame else self.source[:, index]
+        if values.dtype.kind in (*NUMBERS, "M"):
             return values
+        if values.dtype.kind == "m":
+            return values / np.timedelta64(1, "D")
         if values.dtype.kind == "U":
             return values.astype(object)
         types = set(map(type, values.tolist())) if values.dtype.kind == "O" else {values.dtype.type}
         for kind in sorted(types, key=lambda kind: kind.__name__):
             _check_kind(kind, name)
         return values
+
+
+def _local(series: Any) -> np.ndarray:
+    """The values of a Series; of times with a zone, those that the clock shows there."""
+    if getattr(series.dtype, "tz", None) is not None:
+        series = series.dt.tz_localize(None)
+    return series.to_numpy()
 
 
 def rows_of(data: Any, kept: np.ndarray) -> Any:
@@ -147,20 +165,20 @@ def array_of(data: Any) -> np.ndarray:
 def _check_kind(kind: type, name: str) -> None:
     if kind.__name__ in MISSING:
         return
-    if issubclass(kind, DATES):
+    if issubclass(kind, SPANS):
         raise ValueError(
-            f"Expected numbers or text. Got dates or times in {name!r}: turn them into numbers, "
-            "such as the days since a first one, or drop the column."
+            f"Expected numbers, text or dates. Got lengths of time among others in {name!r}: turn "
+            "them into numbers, or drop the column."
         )
     if issubclass(kind, (complex, np.complexfloating)):
         raise ValueError(
             f"Expected real numbers. Complex data not supported: got {kind.__name__} in {name!r}; "
             "use the real and the imaginary part as two columns."
         )
-    if not issubclass(kind, (str, Number, np.bool_)):
+    if not issubclass(kind, (str, Number, np.bool_, *DATES)):
         raise TypeError(
-            f"Expected numbers or text in {name!r}: each argument must be a string or a number. "
-            f"Got {kind.__name__}; turn it into numbers or drop the column."
+            f"Expected numbers, text or dates in {name!r}: each argument must be a string or a "
+            f"number. Got {kind.__name__}; turn it into numbers or drop the column."
         )
 
 
@@ -173,58 +191,6 @@ def check_names(names: Sequence[str]) -> None:
         )
 
 
-def is_missing(value: Any) -> bool:
-    """Whether ``value`` is None, NaN or what pandas has in their place."""
-    return type(value).__name__ in MISSING or (
-        isinstance(value, (float, np.floating)) and bool(np.isnan(value))
-    )
-
-
-def text_of(value: Any) -> str:
-    """The text of a category: 3, 3.0 and "3" are the same one."""
-    if isinstance(value, (float, np.floating)) and math.isfinite(value) and value == int(value):
-        return str(int(value))
-    return str(value)
-
-
-def numbers_in(values: np.ndarray) -> np.ndarray | None:
-    """The column as float64 with NaN for what is missing, or None where some text is no number.
-
-    Text is a number where it says a finite one: "1e3" and " 7 ", but neither "inf" nor "1_000".
-    """
-    if values.dtype.kind in NUMBERS:
-        return values.astype(np.float64, copy=False)
-    entries = values.tolist()
-    known = {value: number(value) for value in set(entries)}
-    if None in known.values():
-        return None
-    return np.array([known[value] for value in entries], dtype=np.float64)
-
-
-def number(value: Any) -> float | None:
-    """``value`` as a float, NaN where it is missing, None where it is text that is no number."""
-    if is_missing(value):
-        return math.nan
-    try:
-        parsed = float(value)
-    except OverflowError:  # an integer with hundreds of digits
-        return math.inf if value > 0 else -math.inf
-    except ValueError:
-        return None
-    if not isinstance(value, str):
-        return parsed
-    return parsed if math.isfinite(parsed) and "_" not in value else None
-
-
-def as_numbers(values: np.ndarray, name: str, expected: str) -> np.ndarray:
-    """The column as float64; a ValueError that quotes a text where one is no number."""
-    numbers = numbers_in(values)
-    if numbers is None:
-        example = next(value for value in values.tolist() if number(value) is None)
-        raise ValueError(f"Expected {expected}. Got text in {name!r}, for instance {example!r}.")
-    return numbers
-
-
 def weighted_rows(table: Table, sample_weight: Any) -> tuple[Table, np.ndarray | None]:
     """The rows of a weight above zero, at least two, and their weights (rows,)."""
     weight = weights_of(sample_weight, table.rows)
@@ -233,34 +199,3 @@ def weighted_rows(table: Table, sample_weight: Any) -> tuple[Table, np.ndarray |
     if table.rows < 2:
         raise ValueError("Expected at least two rows. Got 1 sample.")
     return table, weight
-
-
-def count_bad_columns(names: Sequence[str], numbers: np.ndarray) -> list[str]:
-    """Count what is not finite in ``numbers`` (rows, columns), as :func:`count_bad` does."""
-    doubtful = np.flatnonzero(~np.isfinite(numbers).all(axis=0)).tolist()
-    return [text for place in doubtful for text in count_bad(names[place], numbers[:, place])]
-
-
-def count_bad(name: str, values: np.ndarray) -> list[str]:
-    """Count what is not finite in ``values`` (rows,), in words: "3 NaN in 'age'"."""
-    counts = {"NaN": int(np.isnan(values).sum()), "infinite": int(np.isinf(values).sum())}
-    return [f"{count} {what} in {name!r}" for what, count in counts.items() if count]
-
-
-def check_finite(bad: list[str]) -> None:
-    """Raise a ValueError that lists what :func:`count_bad` counted in all columns, if anything."""
-    if bad:
-        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
-        raise ValueError(
-            f"Expected finite values. Got {', '.join(bad[:5])}{more}. Fill them in, or leave out "
-            "these rows or columns."
-        )
-
-
-def check_repetition(name: str, distinct: int, rows: int, advice: str = "drop it") -> None:
-    """Raise a ValueError for categories that hardly repeat: nothing can be learnt from them."""
-    if distinct > 1000 or (rows >= 50 and distinct > rows / 2):
-        raise ValueError(
-            f"Expected categories that repeat. Got {distinct} different values in {rows} rows of "
-            f"{name!r}: it looks like an identifier or free text; {advice}."
-        )

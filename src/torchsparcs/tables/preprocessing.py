@@ -1,9 +1,9 @@
-"""The columns of X: text becomes 0 and 1, numbers are standardised. All of it is data."""
+"""The columns of X: encoded as numbers and standardised. All of it is data."""
 
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,79 +11,47 @@ import torch
 from torch import Tensor
 
 from torchsparcs.files.reading import Record, quoted
-from torchsparcs.tables.columns import (
-    Table,
-    as_numbers,
-    check_finite,
-    check_names,
-    check_repetition,
-    count_bad,
-    count_bad_columns,
-    is_missing,
-    text_of,
-    weighted_rows,
+from torchsparcs.tables.columns import Table, check_names, weighted_rows
+from torchsparcs.tables.encoding import Column
+from torchsparcs.tables.entries import check_finite, count_infinite
+from torchsparcs.tables.fitting import missing_patterns, settled
+from torchsparcs.tables.recognition import (
+    count_texts,
+    is_counter,
+    is_identifying,
+    is_named_identifier,
+    recognised,
+    text_column,
 )
-from torchsparcs.tables.standardization import check_bounded, check_moments, moments, standardized
+from torchsparcs.tables.standardization import MergedMoments, check_moments, standardized
 from torchsparcs.tables.target import Target
 
-FARTHEST = 10.0  # from zero, after standardisation
 DWARFED = 0.01  # of its scale: where nine tenths of a column lie closer together, they look alike
 MOST_LOOKED_AT = 1000  # rows, for that
-
-
-@dataclass(frozen=True)
-class Column(Record):
-    """One column of X.
-
-    Attributes:
-        name: as in the table.
-        categories: None for numbers; the sorted texts of a column of text; () for a column that
-            was constant, which is left out and never looked at again.
-    """
-
-    name: str
-    categories: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        known = () if self.categories is None else self.categories
-        if (
-            not isinstance(known, tuple)
-            or not all(isinstance(text, str) for text in (self.name, *known))
-            or len(known) == 1
-            or len(set(known)) < len(known)
-        ):
-            raise ValueError(
-                "Expected a name, and None or several different texts as categories. "
-                f"Got {self.name!r} and {self.categories!r}."
-            )
-
-    @property
-    def encoded_categories(self) -> tuple[str, ...]:
-        """The categories with a column of zeros and ones: of two, the second tells all."""
-        known = self.categories or ()
-        return known[1:] if len(known) == 2 else known
-
-    @property
-    def encoded_names(self) -> tuple[str, ...]:
-        if self.categories is None:
-            return (self.name,)
-        return tuple(f"{self.name}={text}" for text in self.encoded_categories)
 
 
 @dataclass(frozen=True)
 class Inputs(Record):
     """How X becomes a tensor: each column encoded as numbers, then standardised.
 
-    Numbers, integers and bools are numbers. Text, and what a DataFrame declares as categories, is
-    one column of zeros and ones for each text (one for two texts). Text that says a finite number
-    in every row is a column of numbers. Columns of zeros and ones are standardised like the
-    others; constant columns are left out. No value lands farther than 10 from zero: a column that
-    hardly ever varies, or a rare category, has a larger scale than its standard deviation.
+    Numbers, integers and bools are numbers, and so is text that says one in every row, with
+    thousands apart, a decimal comma or a unit if all have it. Dates become the parts of a calendar,
+    ordered categories their place in the order. Other text, and what a DataFrame declares as
+    categories, is one column of zeros and ones for each text (one for two texts); of more than 30
+    texts the most frequent have one, and all others one together. Constant columns are left out,
+    and identifiers with a warning.
+
+    A missing number counts as the mean, and where some were missing in :meth:`fit` an input
+    "age is missing" tells so; a missing text is a category of its own. All columns are
+    standardised. No value lands farther than 10 from zero, of two values none farther than 4: a
+    column that hardly ever varies, or a rare category, has a larger scale than its standard
+    deviation.
 
     Shape:
         - X (rows, columns): array, tensor or DataFrame
-        - mean, scale (encoded,), of the encoded columns
-        - result of :meth:`encode` and :meth:`transform` (rows, encoded)
+        - result of :meth:`encode` (rows, supplied), with NaN for missing numbers
+        - mean, scale (encoded,), of the supplied columns and what tells that they are missing
+        - result of :meth:`transform` (rows, encoded)
 
     Example:
         >>> X = np.array([[1, "Rome"], [3, "Oslo"], [5, "Rome"]], dtype=object)
@@ -114,60 +82,74 @@ class Inputs(Record):
 
     @classmethod
     def fit(cls, X: Any, sample_weight: Any = None) -> "Inputs":
-        """Learn names, categories, mean and scale from ``X``.
+        """Learn names, kinds, categories, mean and scale from ``X``.
 
         Rows of weight zero (``sample_weight`` (rows,)) are left out as if they were not there.
         """
         table, weight = weighted_rows(Table.of(X), sample_weight)
-        columns = [
-            Column(name, _categories(table, index)) for index, name in enumerate(table.names)
-        ]
-        encoded = _encoded(table, columns, list(range(len(columns))))
-        mean, scale, is_constant = moments(encoded, weight)
-        with np.errstate(over="ignore", invalid="ignore"):
-            farthest = np.maximum(encoded.max(axis=0) - mean, mean - encoded.min(axis=0))
-            scale = np.maximum(scale, farthest / FARTHEST)
-        if is_constant.all():
-            raise ValueError("Expected a column of X that varies. Got constant columns only.")
-        names = [name for column in columns for name in column.encoded_names]
-        check_bounded("columns", names, mean, scale)
-        _warn_of_outliers(encoded, names, scale)
-        starts = np.cumsum([0, *(len(column.encoded_names) for column in columns)])
-        columns = [
-            Column(column.name, ()) if column.encoded_names and is_constant[start] else column
-            for column, start in zip(columns, starts[:-1], strict=True)
-        ]
-        return cls(
-            tuple(columns),
-            tuple(mean[~is_constant].tolist()),
-            tuple(scale[~is_constant].tolist()),
-        )
+        columns = [_learnt(table, index) for index in range(len(table.names))]
+        values = _encoded(table, columns, list(range(len(columns))), is_new=True)
+        merged = MergedMoments.of(values, weight)
+        total = float(table.rows) if weight is None else float(weight.sum())
+        names = [name for column in columns for name in column.supplied_names]
+        _warn_of_outliers(values, names, merged.bounded_scale())
+        identifiers = _identifiers(table, columns, merged)
+        patterns = missing_patterns(values, 0)
+        return cls(*settled(columns, merged, patterns, total, identifiers)).told()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all columns of X, constant ones included."""
+        """The names of all columns of X, those that are left out included."""
         return tuple(column.name for column in self.columns)
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
-        """The names of the encoded columns: "age", "city=Rome"."""
+        """The names of the network's inputs: "age", "age is missing", "city=Rome"."""
         return tuple(name for column in self.columns for name in column.encoded_names)
+
+    @property
+    def supplied_names(self) -> tuple[str, ...]:
+        """The names of what :meth:`encode` gives: of these, without what they themselves tell."""
+        return tuple(name for column in self.columns for name in column.supplied_names)
+
+    @cached_property
+    def indicators(self) -> dict[int, int]:
+        """Inputs of the network that tell of missing numbers, each with its supplied column."""
+        found, encoded, supplied = {}, 0, 0
+        for column in self.columns:
+            encoded += len(column.encoded_names)
+            if column.has_indicator:
+                found[encoded - 1] = supplied
+            supplied += len(column.supplied_names)
+        return found
+
+    def told(self) -> "Inputs":
+        """Itself, after a warning of columns that are left out as identifiers."""
+        if left := [column.name for column in self.columns if column.kind == "identifier"]:
+            warnings.warn(
+                f"Left out, as nothing can be learnt from an identifier or free text: "
+                f"{quoted(left)}.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return self
 
     def columns_read(self, reads: Sequence[int] | None = None) -> list[Column]:
         """The columns of X that the encoded ones at ``reads`` come from; by default at all."""
-        owners = self._owners
+        owners = [column.name for column in self.columns for _ in column.encoded_names]
         names = set(owners if reads is None else (owners[place] for place in reads))
         return [column for column in self.columns if column.name in names]
 
     def encode(self, X: Any, reads: Sequence[int] | None = None) -> np.ndarray:
-        """Encode X as numbers, float64 (rows, encoded), which may share memory with X.
+        """Encode X as numbers, float64 (rows, supplied), which may share memory with X.
 
         With ``reads``, places among the encoded columns, only the columns of X that these come
-        from are looked at; all others, which need not be there, count as their mean.
+        from are looked at; all others, which need not be there, are NaN and count as their mean.
 
         Columns of a DataFrame are found by name, others than those of ``fit`` are ignored; those
-        of an array are found by position. A category that ``fit`` did not see is all zeros, and a
-        warning says so.
+        of an array are found by position. A category that ``fit`` did not see is one of the rest,
+        or all zeros where there is none, and so is missing text where none was missing in ``fit``;
+        a warning says so.
         """
         table = Table.of(X)
         used = self.columns_read(reads)
@@ -175,19 +157,26 @@ class Inputs(Record):
         if reads is None:
             return encoded
         names = {column.name for column in used}
-        whole = np.tile(np.array(self.mean), (table.rows, 1))
-        whole[:, [owner in names for owner in self._owners]] = encoded
+        owners = [column.name for column in self.columns for _ in column.supplied_names]
+        whole = np.full((table.rows, len(owners)), np.nan)
+        whole[:, [owner in names for owner in owners]] = encoded
         return whole
 
     def transform(self, X: Any, reads: Sequence[int] | None = None) -> Tensor:
         """Encode and standardise X: float32 (rows, encoded); see :meth:`encode`."""
-        encoded = self.encode(X, reads)
-        return torch.from_numpy(standardized(encoded, self.mean, self.scale, self.encoded_names))
-
-    @property
-    def _owners(self) -> list[str]:
-        """The name of the column of X that each encoded column comes from."""
-        return [column.name for column in self.columns for _ in column.encoded_names]
+        values, names = self.encode(X, reads), self.supplied_names
+        mean, scale = np.array(self.mean), np.array(self.scale)
+        if not self.indicators:
+            return torch.from_numpy(standardized(values, mean, scale, names))
+        told = [*self.indicators]
+        numbers = np.setdiff1d(np.arange(len(mean)), told)
+        result = np.empty((len(values), len(mean)), dtype=np.float32)
+        result[:, numbers] = standardized(values, mean[numbers], scale[numbers], names)
+        missing = np.isnan(values[:, [*self.indicators.values()]])
+        result[:, told] = (missing - mean[told]) / scale[told]
+        if reads is not None:
+            result[:, np.setdiff1d(told, reads)] = 0.0
+        return torch.from_numpy(result)
 
     def _positions(self, table: Table, used: list[Column]) -> list[int]:
         """Where in ``table`` the columns are."""
@@ -227,66 +216,65 @@ def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) 
         )
 
 
-def _categories(table: Table, index: int) -> tuple[str, ...] | None:
-    """The categories of one column of ``table``, as :class:`Column` has them."""
-    if table.is_numeric(index):
-        return None
-    entries = set(table.column(index).tolist())
-    found = {text_of(value) for value in entries if not is_missing(value)}
-    check_repetition(table.names[index], len(found), table.rows)
-    return tuple(sorted(found)) if len(found) > 1 else ()
+def _learnt(table: Table, index: int) -> Column:
+    """The kind of a column, and the categories of a text."""
+    column = recognised(table, index)
+    if column.kind != "text":
+        return column
+    counts, missing = count_texts(table.column(index))
+    return text_column(column.name, counts, table.rows, missing)
 
 
-def _encoded(table: Table, columns: list[Column], positions: list[int]) -> np.ndarray:
-    """Encode ``columns``, found at ``positions`` of ``table``, as float64 (rows, encoded)."""
-    numeric = all(column.categories is None for column in columns)
-    numbers = table.numbers(positions) if numeric else None
-    if numbers is not None:
-        check_finite(count_bad_columns([column.name for column in columns], numbers))
-        return numbers
-    encoded = np.zeros((table.rows, sum(len(column.encoded_names) for column in columns)))
-    bad, unseen, start = [], [], 0
-    for column, position in zip(columns, positions, strict=True):
-        values, width = table.column(position), len(column.encoded_names)
-        part = encoded[:, start : start + width]
-        if column.categories is None:
-            part[:, 0] = as_numbers(values, column.name, f"numbers in {column.name!r}, as in fit")
-            bad += count_bad(column.name, part[:, 0])
-        else:
-            missing, strangers = _encode_text_(part, values, column)
-            bad += [f"{missing} missing in {column.name!r}"] if missing else []
-            unseen += strangers
-        start += width
-    check_finite(bad)
-    if unseen:
-        warnings.warn(
-            f"Categories that were not seen in fit count as zeros: {'; '.join(unseen)}.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return encoded
+def _identifiers(table: Table, columns: list[Column], merged: MergedMoments) -> set[str]:
+    """The columns of whole numbers, named by the table, that are identifiers."""
+    found, place = set(), 0
+    for index, column in enumerate(columns):
+        if table.is_named and table.is_whole(index):
+            low, high, scale = (part[place] for part in (merged.low, merged.high, merged.scale))
+            is_named = is_named_identifier(column.name)
+            if is_counter(table.rows, low, high, scale) or (
+                is_named and is_identifying(len(np.unique(table.column(index))), table.rows)
+            ):
+                found.add(column.name)
+        place += len(column.supplied_names)
+    return found
 
 
-def _encode_text_(part: np.ndarray, values: np.ndarray, column: Column) -> tuple[int, list[str]]:
-    """Write ones into ``part`` (rows, encoded categories) of zeros, and count what has no place.
+def _encoded(
+    table: Table, columns: list[Column], positions: list[int], *, is_new: bool = False
+) -> np.ndarray:
+    """Encode ``columns``, found at ``positions`` of ``table``, as float64 (rows, supplied).
 
-    Returns how many rows are missing, and a line about those that ``fit`` did not see.
+    Unless they are new, what they have not seen in ``fit`` gets a warning.
     """
-    entries = values.tolist()
-    text = {value: None if is_missing(value) else text_of(value) for value in set(entries)}
-    place = dict.fromkeys(text.values(), -1) | {
-        known: index for index, known in enumerate(column.encoded_categories)
-    }
-    codes = np.array([place[text[value]] for value in entries])
-    rows = np.flatnonzero(codes >= 0)
-    part[rows, codes[rows]] = 1
-    counts = Counter(text[value] for value in entries)
-    missing = counts.pop(None, 0)
-    new = [known for known in counts if column.categories and known not in column.categories]
-    if not new:
-        return missing, []
-    seen = sum(counts[known] for known in new)
-    return missing, [f"{seen} rows of {column.name!r} with {quoted(new, 3)}"]
+    is_plain = all(column.kind == "number" for column in columns)
+    values = table.numbers(positions) if is_plain else None
+    unseen, surprising = [], []
+    if values is not None:
+        missing = np.isnan(values).sum(axis=0).tolist()
+    else:
+        pairs = zip(columns, positions, strict=True)
+        parts = [column.encode(table, position) for column, position in pairs]
+        values = np.concatenate([part.values for part in parts], axis=1)
+        unseen = [part.unseen for part in parts if part.unseen]
+        missing = [part.missing for part in parts]
+    names = [name for column in columns for name in column.supplied_names]
+    check_finite(count_infinite(names, values))
+    if is_new:
+        return values
+    surprising = [
+        f"{count} rows of {column.name!r}"
+        for column, count in zip(columns, missing, strict=True)
+        if count and column.gaps == "none"
+    ]
+    for words, found in (
+        ("Categories that were not seen in fit count as zeros", unseen),
+        ("Missing values where none were missing in fit count as the mean or zeros", surprising),
+    ):
+        if found:
+            more = f" and {len(found) - 5} more" * (len(found) > 5)
+            warnings.warn(f"{words}: {'; '.join(found[:5])}{more}.", UserWarning, stacklevel=4)
+    return values
 
 
 __all__ = ["Inputs", "Preprocessing", "Target"]

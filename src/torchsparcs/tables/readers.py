@@ -20,7 +20,8 @@ import pandas as pd
 
 from torchsparcs.files.arrays import read_arrays
 from torchsparcs.files.reading import check_memory, first_line, memory, quoted
-from torchsparcs.tables.columns import NUMBERS, check_names, number
+from torchsparcs.tables.columns import check_names
+from torchsparcs.tables.entries import NUMBERS, number
 
 SEPARATORS = ",;\t|"
 FOREIGN = {b"PAR1": "parquet", b"PK\x03\x04": "a zip archive", b"\x1f\x8b": "gzip"}

@@ -13,6 +13,7 @@ import pandas as pd
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.statistics import InputStatistics, MixedColumns, TargetStatistics
+from torchsparcs.tables.target import has_target, warn_of_missing_targets
 
 MOST_ROWS, MOST_CELLS = 2**20, 50_000_000  # of a sample
 LEAST_ROWS = 10_000  # of a sample, however wide
@@ -45,9 +46,15 @@ def sampled(
 ) -> StreamSample:
     """Go once through ``chunks`` (X, y), whose columns ``text`` are text."""
     inputs, target = InputStatistics(text), TargetStatistics(task, text)
-    sample, rows = RowSample(seed), 0
+    sample, rows, missing = RowSample(seed), 0, 0
     for X, y in chunks:
         try:
+            counts = has_target(y)
+            missing += len(y) - int(counts.sum())
+            if not counts.all():
+                X, y = rows_of(X, counts), rows_of(y, counts)
+            if not len(y):
+                continue
             inputs.add(X)
             target.add(y)
         except MixedColumns:
@@ -58,11 +65,14 @@ def sampled(
             raise kind(f"{error} (This is {place}.)") from error
         sample.add(X, y, most_rows(len(inputs.names)))
         rows += len(X)
+    warn_of_missing_targets(missing, rows + missing)
     preprocessing = Preprocessing(inputs.fitted(), target.fitted())
     sample.cut(most_rows(len(preprocessing.inputs.encoded_names)))
     X, y = sample.rows()
     if len(X) == rows:  # as good as a table in memory, to the last bit
         preprocessing = Preprocessing(Inputs.fit(X), Target.fit(y, task))
+    else:
+        preprocessing.inputs.told()
     return StreamSample(preprocessing, X, y, rows)
 
 

@@ -4,7 +4,6 @@ They agree with those of the whole table: categories and classes are the same, m
 scale but for rounding. In memory is one chunk, the categories and a few numbers for each column.
 """
 
-import math
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
@@ -14,18 +13,27 @@ import numpy as np
 import pandas as pd
 
 from torchsparcs.files.reading import quoted
-from torchsparcs.tables.columns import (
+from torchsparcs.tables.columns import Table
+from torchsparcs.tables.encoding import Column
+from torchsparcs.tables.entries import (
     NUMBERS,
-    Table,
+    StrayEntry,
     check_finite,
-    check_repetition,
-    count_bad_columns,
-    is_missing,
+    count_infinite,
     number,
     numbers_in,
-    text_of,
 )
-from torchsparcs.tables.preprocessing import FARTHEST, Column, Inputs
+from torchsparcs.tables.fitting import missing_patterns, settled
+from torchsparcs.tables.preprocessing import Inputs
+from torchsparcs.tables.recognition import (
+    MOST_TEXTS,
+    count_texts,
+    is_counter,
+    is_identifying,
+    is_named_identifier,
+    recognised,
+    text_column,
+)
 from torchsparcs.tables.standardization import MergedMoments
 from torchsparcs.tables.target import CHOICES, Target, target_columns, target_numbers, target_table
 
@@ -94,85 +102,127 @@ class InputStatistics(_Statistics):
 
     def __init__(self, text: Collection[str] = ()):
         super().__init__(text)
+        self.columns: list[Column] = []  # their kinds, as the first chunk tells
         self.counts: dict[int, Counter[str]] = {}  # of the texts in the columns of text
+        self.missing: Counter[int] = Counter()  # rows of those columns
         self.numeric: list[int] = []
+        self.patterns: np.ndarray | None = None  # of what is missing in the columns of numbers
+        self.distinct: dict[int, set[int]] = {}  # in the columns that are named like identifiers
+        self.whole: set[int] = set()  # columns of whole numbers
 
     def add(self, X: Any) -> None:
         """Count the rows of one chunk, (rows, columns)."""
         table = Table.of(X)
-        if not self.names:  # the first chunk says which columns are text
-            is_text = [
-                name in self.text or not table.is_numeric(index)
-                for index, name in enumerate(table.names)
-            ]
-            self.counts = {index: Counter() for index in np.flatnonzero(is_text).tolist()}
-            self.numeric = np.flatnonzero(~np.array(is_text)).tolist()
+        if not self.names:
+            self._begin(table)
+        first = self.rows
         self._add_rows(table.names, table.rows)
         numbers = self._numbers(table)
-        bad = count_bad_columns([self.names[index] for index in self.numeric], numbers)
-        for index, counts in self.counts.items():
-            bad += self._count(table, index, counts)
-        check_finite(bad)
+        check_finite(count_infinite(self._number_names, numbers))
+        for index in self.counts:
+            self._count(table, index)
+        self.whole = {index for index in self.whole if table.is_whole(index)}
+        for index in self.distinct.keys() & self.whole:
+            if len(self.distinct[index]) <= MOST_TEXTS:
+                self.distinct[index].update(np.unique(table.column(index)).tolist())
         if self.numeric:
+            patterns = missing_patterns(numbers, first)
+            self.patterns = patterns if self.patterns is None else self.patterns + patterns
             self._add_numbers(numbers)
 
-    def _numbers(self, table: Table) -> np.ndarray:
-        """The columns of numbers, float64 (rows, numeric)."""
-        numbers = table.numbers(self.numeric) if self.numeric else np.empty((table.rows, 0))
-        if numbers is not None:
-            return numbers
-        columns = {
-            index: None if table.is_categorical(index) else numbers_in(table.column(index))
-            for index in self.numeric
-        }
-        if mixed := [index for index, values in columns.items() if values is None]:
-            entries = table.column(mixed[0]).tolist()
-            example = next((value for value in entries if number(value) is None), entries[0])
-            raise MixedColumns([self.names[index] for index in mixed], example)
-        return np.column_stack([*columns.values()])  # type: ignore[list-item]
-
-    def _count(self, table: Table, index: int, counts: Counter[str]) -> list[str]:
-        """Add the texts of one column to ``counts``; returns what is missing, in words."""
-        name, values = self.names[index], table.column(index)
-        is_number = values.dtype.kind in NUMBERS and not table.is_categorical(index)
-        if is_number and name not in self.text and np.isfinite(values).all():
-            raise MixedColumns([name], next(iter(counts)))
-        missing = 0
-        for value, count in Counter(values.tolist()).items():
-            if is_missing(value):
-                missing += count
+    def _begin(self, table: Table) -> None:
+        """Learn from the first chunk which kinds the columns are of."""
+        for index, name in enumerate(table.names):
+            is_text = name in self.text
+            self.columns.append(Column(name, (), "text") if is_text else recognised(table, index))
+            if self.columns[-1].kind == "text":
+                self.counts[index] = Counter()
             else:
-                counts[text_of(value)] += count
-        if len(counts) > MOST_LABELS:  # before they fill the memory
-            check_repetition(name, len(counts), self.rows)
-        return [f"{missing} missing in {name!r}"] if missing else []
+                self.numeric.append(index)
+        self.whole = set(range(len(table.names))) if table.is_named else set()
+        self.distinct = {i: set() for i in self.numeric if is_named_identifier(table.names[i])}
+
+    @property
+    def _number_names(self) -> list[str]:
+        return [name for index in self.numeric for name in self.columns[index].supplied_names]
+
+    def _numbers(self, table: Table) -> np.ndarray:
+        """The columns of numbers, dates and ordered categories, float64 (rows, supplied)."""
+        if not self.numeric:
+            return np.empty((table.rows, 0))
+        if all(self.columns[index].kind == "number" for index in self.numeric):
+            numbers = table.numbers(self.numeric)
+            if numbers is not None:
+                return numbers
+        parts, mixed = [], {}
+        for index in self.numeric:
+            column = self.columns[index]
+            if (column.categories if column.kind == "ordered" else ()) != table.order(index) or (
+                column.kind != "ordered" and table.is_categorical(index)
+            ):
+                mixed[column.name] = table.column(index).tolist()[0]
+                continue
+            try:
+                parts.append(column.encode(table, index).values)
+            except StrayEntry as stray:
+                mixed[column.name] = stray.example
+        if mixed:
+            raise MixedColumns([*mixed], next(iter(mixed.values())))
+        return np.concatenate(parts, axis=1)
+
+    def _count(self, table: Table, index: int) -> None:
+        """Add the texts of one column to its counts."""
+        name, values, counts = self.names[index], table.column(index), self.counts[index]
+        is_number = values.dtype.kind in NUMBERS and not table.is_categorical(index)
+        if is_number and name not in self.text and np.isfinite(values).any():
+            raise MixedColumns([name], next(iter(counts), "text"))
+        if len(counts) <= MOST_TEXTS:  # more would fill the memory, and are an identifier
+            texts, missing = count_texts(values)
+            counts.update(texts)
+            self.missing[index] += missing
 
     def fitted(self) -> Inputs:
-        """The inputs as ``Inputs.fit`` finds them in all the rows that were added.
-
-        Zeros and ones with share p of ones have mean p and scale √(p (1 − p)).
-        """
+        """The inputs as ``Inputs.fit`` finds them in all the rows that were added."""
         self._check_rows()
-        numeric = iter([] if self.merged is None else self.merged.columns())
-        columns: list[Column] = []
-        encoded: list[tuple[float, float]] = []  # mean and scale of each encoded column
+        columns, parts, patterns, start = [*self.columns], [], [], 0
         for index, name in enumerate(self.names):
             if index in self.counts:
-                counts = self.counts[index]
-                check_repetition(name, len(counts), self.rows)
-                column = Column(name, tuple(sorted(counts)) if len(counts) > 1 else ())
-                shares = [counts[text] / self.rows for text in column.encoded_categories]
-                parts = [(p, math.sqrt(p * (1 - p)), max(p, 1 - p)) for p in shares]
-            else:
-                mean, scale, is_constant, low, high = next(numeric)
-                column = Column(name, () if is_constant else None)
-                parts = [] if is_constant else [(mean, scale, max(high - mean, mean - low))]
-            columns.append(column)
-            encoded += [(mean, max(scale, farthest / FARTHEST)) for mean, scale, farthest in parts]
-        if not encoded:
-            raise ValueError("Expected a column of X that varies. Got constant columns only.")
-        means, scales = zip(*encoded, strict=True)
-        return Inputs(tuple(columns), means, scales)
+                column = text_column(name, self.counts[index], self.rows, self.missing[index])
+                columns[index] = column
+                parts.append(MergedMoments.of_shares(self._shares(column, index), self.rows))
+                patterns += [0] * len(column.supplied_names)
+                continue
+            assert self.merged is not None
+            assert self.patterns is not None
+            places = range(start, start + len(columns[index].supplied_names))
+            parts.append(self.merged.at(places))
+            patterns += self.patterns[list(places)].tolist()
+            start = places.stop
+        merged = MergedMoments.joined(parts)
+        identifiers = self._identifiers(columns, merged)
+        missing = np.array(patterns, dtype=np.uint64)
+        return Inputs(*settled(columns, merged, missing, self.rows, identifiers))
+
+    def _shares(self, column: Column, index: int) -> np.ndarray:
+        """The share of the rows that have a one in each of a text's columns."""
+        counts = [self.counts[index][text] for text in column.categories or ()]
+        if column.has_rest:
+            counts.append(self.counts[index].total() - sum(counts))
+        if column.gaps == "told":
+            counts.append(self.missing[index])
+        shares = np.array(counts, dtype=np.float64) / self.rows
+        return shares[len(shares) - len(column.supplied_names) :]
+
+    def _identifiers(self, columns: list[Column], merged: MergedMoments) -> set[str]:
+        found, place = set(), 0
+        for index, column in enumerate(columns):
+            if index in self.whole:
+                low, high, scale = (part[place] for part in (merged.low, merged.high, merged.scale))
+                distinct = len(self.distinct.get(index, ()))
+                if is_counter(self.rows, low, high, scale) or is_identifying(distinct, self.rows):
+                    found.add(column.name)
+            place += len(column.supplied_names)
+        return found
 
 
 class TargetStatistics(_Statistics):

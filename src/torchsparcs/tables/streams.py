@@ -252,6 +252,6 @@ def _text_columns(preprocessing: Preprocessing) -> list[str]:
     """The columns that were text when they were fitted."""
     target = preprocessing.target
     is_text = target.classes is not None and isinstance(target.classes[0], str)
-    return [column.name for column in preprocessing.inputs.columns if column.categories] + [
+    return [column.name for column in preprocessing.inputs.columns if column.kind == "text"] + [
         name for name in target.names if is_text
     ]

@@ -1,5 +1,6 @@
 """The target y: labels become class numbers, numbers are standardised, and predictions go back."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +11,20 @@ from torch import Tensor
 
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import (
+    DATES,
     Table,
     array_of,
+    check_names,
+    weighted_rows,
+)
+from torchsparcs.tables.entries import (
     as_numbers,
     check_finite,
-    check_names,
-    check_repetition,
     count_bad,
+    entries_of,
     is_missing,
     numbers_in,
     text_of,
-    weighted_rows,
 )
 from torchsparcs.tables.standardization import check_bounded, check_moments, moments, standardized
 from torchsparcs.training.tasks import TASKS
@@ -235,12 +239,35 @@ def target_table(y: Any) -> Table:
     return Table.of(y, prefix="y")
 
 
+def has_target(y: Any) -> np.ndarray:
+    """Whether each row of ``y`` (rows,) or (rows, outputs) has all its targets: bool (rows,)."""
+    missing = np.asarray(pd.isna(target_table(y).source))
+    return np.asarray(~missing.any(axis=1))
+
+
+def warn_of_missing_targets(missing: int, rows: int) -> None:
+    """Warn that some of ``rows`` rows are left out; a ValueError where all of them are."""
+    if missing and missing == rows:
+        raise ValueError(f"Expected rows with a target. Got {rows} in which it is missing.")
+    if missing:
+        warnings.warn(
+            f"The target is missing in {missing:,} of {rows:,} rows: they are left out.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 def target_columns(table: Table) -> list[tuple[str, np.ndarray]]:
     """The names and values of the outputs; a ValueError where some are missing."""
     names = ("y",) if table.names == ("y0",) and not table.is_named else table.names
     columns = [(name, table.column(index)) for index, name in enumerate(names)]
     bad = []
     for name, values in columns:
+        if any(isinstance(value, DATES) for value in entries_of(values[:1])):
+            raise ValueError(
+                f"Expected numbers or text to predict. Got dates in {name!r}: turn them into "
+                "numbers, such as the days since a first one."
+            )
         if values.dtype.kind == "O":
             missing = sum(map(is_missing, values.tolist()))
             bad += [f"{missing} missing in {name!r}"] if missing else []
@@ -285,9 +312,12 @@ def _sorted_labels(name: str, values: np.ndarray) -> tuple[Label, ...]:
             f"Expected classes in {name!r}. Unknown label type: continuous numbers, for instance "
             f"{fraction!r}; take task='regression'."
         )
-    check_repetition(
-        name, len(found), len(values), "choose another target, or regression if it is a number"
-    )
+    if len(found) > 1000 or (len(values) >= 50 and len(found) > len(values) / 2):
+        raise ValueError(
+            f"Expected categories that repeat. Got {len(found)} different values in {len(values)} "
+            f"rows of {name!r}: it looks like an identifier or free text; choose another target, "
+            "or regression if it is a number."
+        )
     return tuple(sorted(found))
 
 

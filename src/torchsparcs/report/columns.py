@@ -1,0 +1,60 @@
+"""What became of the columns of a table, in words."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from torchsparcs.files.visible import shortened, visible
+from torchsparcs.searching.result import SearchResult
+from torchsparcs.tables.encoding import Column
+
+MOST_COLUMNS = 200  # of the table, one by one
+# How columns of each kind are counted.
+KINDS = {
+    "number": "of numbers",
+    "text": "of text",
+    "ordered": "of ordered categories",
+    "date": "of dates",
+    "constant": "constant, left out",
+    "identifier": "of identifiers or free text, left out",
+}
+
+
+def columns_of(result: SearchResult) -> dict[str, Any] | None:
+    """Name and content of each column, and where its encoded columns start and end."""
+    if result.preprocessing is None:
+        return None
+    inputs, place, rows = result.inputs, 0, []
+    for column in inputs.columns[:MOST_COLUMNS]:
+        width = len(column.encoded_names)
+        content = _content(column, inputs.mean[place:], inputs.scale[place:])
+        rows.append([shortened(column.name), content, place, place + width])
+        place += width
+    return {"rows": rows, "more": len(inputs.columns) - len(rows)}
+
+
+def _content(column: Column, mean: Sequence[float], scale: Sequence[float]) -> str:
+    """What is in a column, of whose encoded columns the first has the first mean and scale."""
+    count = len(column.categories or ())
+    words = {
+        "text": f"text, {count:,} categories{' and others as one' * column.has_rest}",
+        "ordered": f"{count:,} ordered categories",
+        "date": f"date, {count:,} parts of a calendar",
+        "constant": "constant, left out",
+        "identifier": "identifier or free text, left out",
+    }
+    if column.kind == "number":
+        unit = f" {column.writing.unit}" if column.writing and column.writing.unit else ""
+        content = f"number, {mean[0]:.4g} ± {scale[0]:.4g}{visible(unit)}"
+    else:
+        content = words[column.kind]
+    return content if column.gaps == "none" else f"{content}; some are missing"
+
+
+def kinds_words(columns: Sequence[Column]) -> str:
+    """How many columns there are of each kind: "3: 2 of numbers, 1 constant, left out"."""
+    counts = Counter(column.kind for column in columns)
+    words = [f"{counts[kind]:,} {text}" for kind, text in KINDS.items() if counts[kind]]
+    gappy = sum(column.gaps != "none" for column in columns)
+    words += [f"{gappy:,} with missing values, which are filled in"] if gappy else []
+    return f"{len(columns):,}: {', '.join(words)}"

@@ -1,0 +1,118 @@
+"""Dates and times as numbers: the parts that a calendar and a clock have.
+
+With d the day of the year and h the hour, the time of the year is sin and cos of
+2π (d − 1) / 365.25, that of the day sin and cos of 2π h / 24, so that December lies beside January
+and 23 h beside 0 h. What counts is the time that people there read from their clock: zones are left
+out.
+"""
+
+import datetime
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from torchsparcs.tables.entries import NUMBERS, is_missing
+
+ISO = re.compile(
+    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?"
+)
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DAY, START = pd.Timedelta(days=1), pd.Timestamp(2000, 1, 1)  # small numbers, for float32
+
+
+def _days(dates: pd.DatetimeIndex) -> Any:
+    return (dates - START) / DAY
+
+
+def _hours(dates: pd.DatetimeIndex) -> Any:
+    return (dates - dates.normalize()) / DAY * 24
+
+
+def _year_angle(dates: pd.DatetimeIndex) -> Any:
+    return 2 * np.pi * (dates.day_of_year - 1) / 365.25
+
+
+def _day_angle(dates: pd.DatetimeIndex) -> Any:
+    return 2 * np.pi * _hours(dates) / 24
+
+
+def _is_weekday(place: int) -> Callable[[pd.DatetimeIndex], Any]:
+    return lambda dates: np.where(dates.isna(), np.nan, dates.day_of_week == place)
+
+
+# What a date becomes, part by part.
+PARTS: dict[str, Callable[[pd.DatetimeIndex], Any]] = {
+    "days since 2000": _days,
+    "years since 2000": lambda dates: dates.year - START.year,
+    "time of year sin": lambda dates: np.sin(_year_angle(dates)),
+    "time of year cos": lambda dates: np.cos(_year_angle(dates)),
+    "day of month": lambda dates: dates.day,
+    **{name: _is_weekday(place) for place, name in enumerate(WEEKDAYS)},
+    "hour": _hours,
+    "time of day sin": lambda dates: np.sin(_day_angle(dates)),
+    "time of day cos": lambda dates: np.cos(_day_angle(dates)),
+}
+
+
+def calendar_parts(dates: pd.DatetimeIndex, names: Sequence[str]) -> np.ndarray:
+    """The parts ``names`` of ``dates``, float64 (rows, parts), NaN where a date is missing.
+
+    >>> dates = pd.DatetimeIndex(["2000-01-02 06:00", "2004-02-29"])
+    >>> calendar_parts(dates, ["days since 2000", "years since 2000", "Sunday", "hour"])
+    array([[1.25e+00, 0.00e+00, 1.00e+00, 6.00e+00],
+           [1.52e+03, 4.00e+00, 1.00e+00, 0.00e+00]])
+    """
+    parts = [np.asarray(PARTS[name](dates), dtype=np.float64) for name in names]
+    return np.column_stack(parts) if parts else np.empty((len(dates), 0))
+
+
+def dates_in(values: np.ndarray) -> pd.DatetimeIndex | None:
+    """The dates of a column, or None where something else is among them.
+
+    Dates and times are those of Python, NumPy and pandas, and text as ISO 8601 has it.
+
+    >>> dates_in(np.array(["2024-02-29", None], dtype=object))[0]
+    Timestamp('2024-02-29 00:00:00')
+    >>> dates_in(np.array(["2024-02-29", "soon"], dtype=object)) is None
+    True
+    """
+    if values.dtype.kind == "M":
+        return pd.DatetimeIndex(values)
+    if values.dtype.kind in NUMBERS:  # a column with nothing in it is read as numbers
+        is_empty = values.dtype.kind == "f" and bool(np.isnan(values).all())
+        return pd.DatetimeIndex([pd.NaT] * len(values)) if is_empty else None
+    entries = values.tolist()
+    known = {value: _local_time(value) for value in set(entries)}
+    texts = [text for text in known.values() if text is not None]
+    if "" in texts:
+        return None
+    parsed = pd.to_datetime(texts, format="ISO8601", errors="coerce")
+    if parsed.isna().any():
+        return None
+    times: dict[Any, Any] = dict(zip(texts, parsed, strict=True))
+    return pd.DatetimeIndex([times.get(known[value], pd.NaT) for value in entries])
+
+
+def stray_date(values: np.ndarray) -> Any:
+    """An entry of a column that is no date."""
+    return next(value for value in values.tolist() if not is_missing(value) and not _is_date(value))
+
+
+def _is_date(value: Any) -> bool:
+    text = _local_time(value)
+    return bool(text) and not pd.isna(pd.to_datetime(text, format="ISO8601", errors="coerce"))
+
+
+def _local_time(value: Any) -> str | None:
+    """``value`` as ISO 8601 has it, without its zone: "" for what is no date, None if missing."""
+    if is_missing(value):
+        return None
+    if isinstance(value, datetime.date):
+        value = value.isoformat()
+    elif isinstance(value, np.datetime64):
+        value = str(value)
+    found = ISO.fullmatch(value.strip()) if isinstance(value, str) else None
+    return found[1] if found else ""

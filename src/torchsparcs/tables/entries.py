@@ -1,0 +1,117 @@
+"""Entries of a column: missing or not, as text, as numbers; what cannot be used is counted."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+NUMBERS = "buif"  # kinds of NumPy types: bool, unsigned, integer, floating
+MISSING = ("NoneType", "NAType", "NaTType")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether ``value`` is None, NaN or what pandas has in their place."""
+    return type(value).__name__ in MISSING or (
+        isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+    )
+
+
+def text_of(value: Any) -> str:
+    """The text of a category: 3, 3.0 and "3" are the same one."""
+    if isinstance(value, (float, np.floating)) and math.isfinite(value) and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+def numbers_in(values: np.ndarray) -> np.ndarray | None:
+    """The column as float64 with NaN for what is missing, or None where some text is no number.
+
+    Text is a number where it says a finite one: "1e3" and " 7 ", but neither "inf" nor "1_000".
+    """
+    return parsed_numbers(values, number)
+
+
+def parsed_numbers(values: np.ndarray, parse: Callable[[Any], float | None]) -> np.ndarray | None:
+    """The column as float64, its entries by ``parse``; None where that is None for one of them."""
+    if values.dtype.kind in NUMBERS:
+        return values.astype(np.float64, copy=False)
+    if values.dtype.kind == "M":
+        return None
+    entries = values.tolist()
+    known = {value: parse(value) for value in set(entries)}
+    if None in known.values():
+        return None
+    return np.array([known[value] for value in entries], dtype=np.float64)
+
+
+def number(value: Any) -> float | None:
+    """``value`` as a float, NaN where it is missing, None where it is no number."""
+    if is_missing(value):
+        return math.nan
+    try:
+        parsed = float(value)
+    except OverflowError:  # an integer with hundreds of digits
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):  # of a date, of text
+        return None
+    if not isinstance(value, str):
+        return parsed
+    return parsed if math.isfinite(parsed) and "_" not in value else None
+
+
+class StrayEntry(ValueError):
+    """Something in a column of numbers or dates that is neither.
+
+    Attributes:
+        example: one of them.
+    """
+
+    def __init__(self, name: str, expected: str, example: Any):
+        self.example = example
+        kind = "text" if isinstance(example, str) else type(example).__name__
+        super().__init__(f"Expected {expected}. Got {kind} in {name!r}, for instance {example!r}.")
+
+
+def as_numbers(
+    values: np.ndarray,
+    name: str,
+    expected: str,
+    parse: Callable[[Any], float | None] = number,
+) -> np.ndarray:
+    """The column as float64; a StrayEntry where ``parse`` finds no number in one."""
+    numbers = parsed_numbers(values, parse)
+    if numbers is None:
+        example = next(value for value in entries_of(values) if parse(value) is None)
+        raise StrayEntry(name, expected, example)
+    return numbers
+
+
+def entries_of(values: np.ndarray) -> list[Any]:
+    """A column as plain values: dates are those of Python, not counts of nanoseconds."""
+    kind = values.dtype.kind
+    return (values.astype("datetime64[us]") if kind == "M" else values).tolist()
+
+
+def count_infinite(names: Sequence[str], numbers: np.ndarray) -> list[str]:
+    """Count what is infinite in ``numbers`` (rows, columns), in words: "3 infinite in 'age'"."""
+    counts = np.isinf(numbers).sum(axis=0)
+    return [
+        f"{counts[place]} infinite in {names[place]!r}" for place in counts.nonzero()[0].tolist()
+    ]
+
+
+def count_bad(name: str, values: np.ndarray) -> list[str]:
+    """Count what is not finite in ``values`` (rows,), in words: "3 NaN in 'age'"."""
+    counts = {"NaN": int(np.isnan(values).sum()), "infinite": int(np.isinf(values).sum())}
+    return [f"{count} {what} in {name!r}" for what, count in counts.items() if count]
+
+
+def check_finite(bad: list[str]) -> None:
+    """Raise a ValueError that lists what :func:`count_bad` counted in all columns, if anything."""
+    if bad:
+        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+        raise ValueError(
+            f"Expected finite values. Got {', '.join(bad[:5])}{more}. Fill them in, or leave out "
+            "these rows or columns."
+        )

@@ -1,0 +1,91 @@
+"""What kind of column a column is: numbers, dates, ordered categories, text, or an identifier."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from torchsparcs.tables.columns import Table
+from torchsparcs.tables.dates import PARTS, dates_in
+from torchsparcs.tables.encoding import REST, Column
+from torchsparcs.tables.entries import entries_of, is_missing, numbers_in, text_of
+from torchsparcs.tables.writing import Writing
+
+MOST_NAMED = 30  # texts of a column that have an input of their own
+LEAST_NAMED = 3  # rows that such a text is in, where there are more texts than that
+MOST_TEXTS = 100_000  # different ones; what has more is an identifier
+FEW_ROWS = 50  # too few to tell an identifier
+# "id", "ID", "customer_id", "PassengerId", "row number"
+IDENTIFIER = re.compile(r"(?:.*[^a-zA-Z])?(?i:id|uuid|guid|index|row ?number)|.*[a-z]I[dD]")
+
+
+def recognised(table: Table, index: int) -> Column:
+    """The kind of one column; of text and dates the categories are yet to be learnt."""
+    name = table.names[index]
+    if table.is_numeric(index):
+        return Column(name)
+    if order := table.order(index):
+        return Column(name, order, "ordered")
+    values = table.column(index)
+    if table.is_categorical(index):
+        return Column(name, (), "text")
+    if numbers_in(values) is not None:
+        return Column(name)
+    if dates_in(values) is not None:
+        return Column(name, (*PARTS,), "date")
+    if writing := Writing.of({*entries_of(values)}):
+        return Column(name, writing=writing)
+    return Column(name, (), "text")
+
+
+def count_texts(values: np.ndarray) -> tuple[Counter[str], int]:
+    """How often each text is in a column of text, and how many rows are missing."""
+    counts: Counter[str] = Counter()
+    missing = 0
+    for value, count in Counter(entries_of(values)).items():
+        if is_missing(value):
+            missing += count
+        else:
+            counts[text_of(value)] += count
+    return counts, missing
+
+
+def text_column(name: str, counts: Mapping[str, int], rows: int, missing: int) -> Column:
+    """A column of text with ``counts`` of its texts in ``rows`` rows, ``missing`` of them missing.
+
+    Where there are many texts, the most frequent have a name and the others are the rest.
+    """
+    named = [*counts]
+    if len(named) > MOST_NAMED:
+        common = [text for text in named if counts[text] >= LEAST_NAMED and text != REST]
+        named = sorted(common, key=lambda text: (-counts[text], text))[:MOST_NAMED]
+    if is_identifying(len(counts), rows) or (counts and not named):
+        return Column(name, (), "identifier")
+    if len(counts) + (missing > 0) < 2 or not counts:
+        return Column(name, (), "constant")
+    gaps = "told" if missing else "none"
+    return Column(name, tuple(sorted(named)), "text", gaps, has_rest=len(named) < len(counts))
+
+
+def is_identifying(distinct: int, rows: int) -> bool:
+    """Whether so many different values hardly repeat: nothing can be learnt from them."""
+    return distinct > MOST_TEXTS or (rows >= FEW_ROWS and distinct > rows / 2)
+
+
+def is_named_identifier(name: str) -> bool:
+    """Whether a column of whole numbers is called like an identifier.
+
+    >>> [is_named_identifier(name) for name in ("id", "CustomerID", "user_id", "humid", "paid")]
+    [True, True, True, False, False]
+    """
+    return IDENTIFIER.fullmatch(name) is not None
+
+
+def is_counter(rows: int, low: float, high: float, scale: float) -> bool:
+    """Whether whole numbers count the rows from 0 or 1.
+
+    Of n numbers that are n − 1 apart in all, those of a counter alone vary by (n² − 1) / 12.
+    """
+    is_whole = rows >= FEW_ROWS and low in (0.0, 1.0) and high - low == rows - 1
+    return is_whole and bool(np.isclose(scale**2, (rows**2 - 1) / 12, rtol=1e-9))

@@ -1,0 +1,86 @@
+"""Numbers written for people: thousands apart, a decimal comma, a currency, a unit, percent."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torchsparcs.files.reading import Record
+from torchsparcs.tables.entries import number
+
+CURRENCY = r"[A-Z]{0,2}[$€£¥₹₽₩]|EUR|USD|GBP|CHF|JPY|CNY|INR|kr\.?"
+UNIT = r"%|‰|[^\W\d_]{1,3}[$€£]|[$€£¥₹₽₩]|[^\W\d_°]{0,10}[°/²³]?[^\W\d_]{1,10}[²³]?"
+WRITTEN = re.compile(rf"([-+−]?)\s?({CURRENCY})?\s?([-+−]?)(\d[\d.,'’\s]*)({UNIT})?")
+# By its decimal mark, what such a number is: groups of three digits apart, or none.
+MARKS = {
+    ".": re.compile(r"(?:\d{1,3}([,'’\s])\d{3}(?:\1\d{3})*|\d+)(?:\.\d+)?"),
+    ",": re.compile(r"(?:\d{1,3}([.'’\s])\d{3}(?:\1\d{3})*|\d+)(?:,\d+)?"),
+}
+
+
+@dataclass(frozen=True)
+class Writing(Record):
+    """How the numbers of a column of text are written.
+
+    Attributes:
+        decimal: the decimal mark, "." or ",".
+        unit: what stands before or behind each of them: "%", "€", "km"; "" for nothing.
+
+    Example:
+        >>> writing = Writing.of(["€ 1.250,50", "€ 900,00"])
+        >>> writing, writing.number("€ 12,5")
+        (Writing(decimal=',', unit='€'), 12.5)
+        >>> Writing.of(["A11", "A12"]) is None
+        True
+    """
+
+    decimal: str
+    unit: str
+
+    def __post_init__(self) -> None:
+        if self.decimal not in MARKS or not isinstance(self.unit, str):
+            raise ValueError(
+                "Expected '.' or ',' as the decimal mark, and a unit. "
+                f"Got {self.decimal!r} and {self.unit!r}."
+            )
+
+    @classmethod
+    def of(cls, values: Iterable[Any]) -> "Writing | None":
+        """The way that all texts among ``values`` are written, None where there is not one.
+
+        "1,250" is a thousand and more where nothing in the column says otherwise.
+        """
+        texts = [value for value in values if isinstance(value, str)]
+        found = [_divided(text) for text in texts]
+        units = {parts[2] for parts in found if parts is not None}
+        if not texts or None in found or len(units) > 1:
+            return None
+        marks = [
+            mark
+            for mark, pattern in MARKS.items()
+            if all(parts is not None and pattern.fullmatch(parts[1]) for parts in found)
+        ]
+        return cls(marks[0], units.pop()) if marks else None
+
+    def number(self, value: Any) -> float | None:
+        """``value`` as a float, NaN where it is missing, None where it is written otherwise."""
+        plain = number(value)
+        if not isinstance(value, str) or (plain is not None and self.decimal == "."):
+            return plain
+        parts = _divided(value)
+        if parts is None or parts[2] not in (self.unit, ""):
+            return None
+        sign, digits, _ = parts
+        if not MARKS[self.decimal].fullmatch(digits):
+            return None
+        whole, _, fraction = digits.partition(self.decimal)
+        return float(f"{sign}{re.sub(r'[^0-9]', '', whole)}.{fraction or '0'}")
+
+
+def _divided(text: str) -> tuple[str, str, str] | None:
+    """The sign, digits with their marks, and unit of a number; None for other text."""
+    found = WRITTEN.fullmatch(text.strip())
+    if found is None or (found[2] and found[5]) or (found[1] and found[3]):
+        return None
+    is_negative = (found[1] or found[3]) in ("-", "−")
+    return "-" * is_negative, found[4].strip(), found[2] or found[5] or ""
