@@ -218,9 +218,7 @@ def test_fitted_attributes_survive_pickling_and_clones_have_none():
     assert model.front_ is model.result_.front
     assert model.network_ is best.network
     assert model.architecture_ == best.architecture
-    assert model.history_.train_loss == [
-        loss[best.member] for loss in model.result_.history.train_loss
-    ]
+    assert model.history_ == model.result_.history_of(best)
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(X), model.predict(X))
     assert again.architecture_ == model.architecture_

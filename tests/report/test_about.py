@@ -35,7 +35,7 @@ def test_summaries_but_no_rows(result):
     settings = facts_of(result)
     about = {section["title"]: dict(section["facts"]) for section in settings["about"]}
     assert about["Data"]["rows"] == "150"
-    assert about["Search"]["seed"] == "0"
+    assert about["Search"]["seed"] == str(result.settings["seed"])
     assert about["Configuration"]["steps"] == "60"
     assert [name for name, _ in settings["about"][-1]["facts"]] == [
         "torchsparcs", "python", "torch", "hardware", "device", "wall time",

@@ -9,6 +9,7 @@ from reports import X, Y, chain_result, searched_dense_result, small_result, unj
 
 from torchsparcs import History, SpectralNetwork, load_result
 from torchsparcs.report import facts_of
+from torchsparcs.report.facts import DRAWN
 from torchsparcs.report.wording import score_words
 from torchsparcs.searching.refit import refit
 
@@ -64,12 +65,11 @@ def test_they_come_by_size(result):
     assert sizes == sorted(sizes)
 
 
-def test_the_first_group_was_kept_linear(result):
+def test_only_the_linear_model_was_kept_linear(result):
     for found in (*result.front, result.linear):
-        is_first = found.member == result.settings["fits"] - 1
-        assert (found.penalty_weight is None) == is_first
+        assert (found.penalty_weight is None) == (found.member is None) == (found is result.linear)
     kept = {found["member"]: found["kept_linear"] for found in facts_of(result)["candidates"]}
-    assert kept == {member: member == 2 for member in kept}
+    assert kept == {member: member == DRAWN for member in kept}
     search = dict(facts_of(result)["about"][1]["facts"])
     assert search["penalty weights"] == "kept linear, 0.001, 0.0001"
 

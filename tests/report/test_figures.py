@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from reports import COLUMN, X, chain_result, small_result, unjudged_result, validated_result
+from reports import X, chain_result, small_result, unjudged_result, validated_result
 
 from torchsparcs import CompactNetwork, History
 from torchsparcs.report import figures
@@ -62,17 +62,18 @@ def test_all_of_them(task):
 
 
 def test_inputs_by_name_and_side_by_side():
-    small = small_result("multiclass")
+    small = small_result("regression")
     read = figures.architecture_figure(small, 0).data
     (inputs,) = (trace for trace in read if trace.name == "layer 0: 1 of 3")
-    column = html.escape(COLUMN, quote=False)  # the only one that it reads
+    (read,) = small.front[0].network.reads
+    column = html.escape(X.columns[read], quote=False)
     assert [words.split(", fan-in")[0] for words in inputs.text] == [column]
-    wide = dataclasses.replace(small.best(), network=CompactNetwork([3, 60, 3], [(1, 0), (2, 1)]))
+    wide = dataclasses.replace(small.best(), network=CompactNetwork([3, 60, 2], [(1, 0), (2, 1)]))
     (hidden,) = (t for t in figures.architecture_figure(small, wide).data if "60" in str(t.name))
     places = list(zip(hidden.x, hidden.y, strict=True))
     assert len(set(places)) == 60
     assert len(set(hidden.y)) == 20  # three files
-    assert hidden.text[7].startswith("neuron 7, fan-in 3, fan-out 3, strength ")
+    assert hidden.text[7].startswith("neuron 7, fan-in 3, fan-out 2, strength ")
 
 
 def test_scores_over_training():

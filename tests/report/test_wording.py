@@ -50,7 +50,8 @@ def test_the_words():
 
 def test_three_linear_models_are_told_apart():
     small = small_result("binary")
-    some, all_read = small.front[0], small.linear  # on one of three columns; on all
+    some = valued(small.front[0], 0.7, network=CompactNetwork([3, 1], [(1, 0)], reads=(0,)))
+    all_read = small.linear
     two = CompactNetwork([3, 1], [(1, 0)], reads=(0, 2))
     best = valued(some, 0.9, network=two)
     three = dataclasses.replace(small, front=(some, best), linear=all_read)

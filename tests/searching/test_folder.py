@@ -54,8 +54,8 @@ def test_attempts_hold_the_front_and_what_it_was_cut_from(result):
     tried = {(each.member, each.parameters, each.score) for each in result.attempts}
     for found in (*result.front, result.linear):
         assert (found.member, found.parameters, found.score) in tried
-    uncut = [each for each in result.attempts if each.cut == 0]
     grown = [each for each in result.attempts if each.member is not None]
+    uncut = [each for each in grown if each.cut == 0]
     assert {each.member for each in uncut} == {each.member for each in grown}
     for each in grown:
         most = max(other.parameters for other in uncut if other.member == each.member)

@@ -29,9 +29,6 @@ PILOT_SHARE = 0.5  # of the steps of a training
 PATH_RATIO = 25.0  # from one penalty weight to the next
 FEWEST_GROUPS = 3
 FEW_ROWS = 300  # that need no wide networks
-LANDINGS = 2  # looks between the smallest network that is good enough and the next smaller one
-BETWEEN = 4  # sizes that are tried between two others
-CLOSE = 0.95  # of a size is as good as the size itself
 BELOW_LINEAR = 10  # the smallest size that is planned is a linear model's divided by that
 
 Rung = AnyRung[DirectSpace, Judgement]
@@ -128,7 +125,6 @@ class TableSearch:
             (exact,) = ladder.top([family.least_squares(rungs[0].network)])
             linear.append(replace(exact, group=LINEAR))
         self._descend(ladder, rungs, linear, largest)
-        self._land(ladder, rungs, linear, largest)
         rungs = [*linear, *rungs, *finishing.run(rungs, fitted, largest)]
         return self._outcome(rungs, linear, weights, history, largest)
 
@@ -287,28 +283,6 @@ class TableSearch:
             size *= shrink
         return [*sizes, smallest]
 
-    def _land(
-        self, ladder: Ladder, rungs: list[Rung], linear: list[Rung], largest: int | None
-    ) -> None:
-        """Look between the smallest network that is good enough and the next size below it."""
-        shrink = self.config.shrink
-        for _ in range(LANDINGS):
-            place = landing(
-                [*linear, *rungs], smallest=self.smallest, largest=largest, shrink=shrink
-            )
-            if place is None:
-                return
-            above, below = place
-            sizes = _between(above.parameters, below)
-            if not sizes:
-                return
-            with stage(f"looking between {below:,.0f} and {above.parameters:,}", self.progress):
-                copies, tuning = [above] * len(sizes), self._tuning(1.5)
-                found = ladder.step(copies, sizes, tuning)
-            rungs += found
-            if not any(below < rung.parameters < above.parameters for rung in found):
-                return
-
     def _tuning(self, share: float) -> TrainConfig:
         """A fine-tuning, for that share of its usual length."""
         steps = self.steps * self.config.tune_share * share
@@ -328,30 +302,6 @@ def good_enough(rungs: list[Rung]) -> list[Rung]:
 def is_worth_going_on(rungs: list[Rung], size: int) -> bool:
     """Whether a network of at most ``size`` parameters is within an error of the best so far."""
     return any(rung.parameters <= size for rung in good_enough(rungs))
-
-
-def landing(
-    rungs: list[Rung], *, smallest: int, largest: int | None, shrink: float
-) -> tuple[Rung, float] | None:
-    """The smallest network within an error of the best, and the next size tried below it.
-
-    None where there is no such network, or hardly a size between the two.
-    """
-    fitting = [rung for rung in rungs if largest is None or rung.parameters <= largest]
-    above = min(good_enough(fitting), key=lambda rung: rung.parameters, default=None)
-    if above is None:
-        return None
-    sizes = (rung.parameters for rung in rungs if rung.group == above.group)
-    tried = (size for size in sizes if size < above.parameters)
-    below = max(smallest, max(tried, default=shrink * above.parameters))
-    return None if below > CLOSE * above.parameters else (above, below)
-
-
-def _between(above: int, below: float) -> list[int]:
-    """A few sizes between two, from the largest."""
-    ratio = (below / above) ** (1 / (BETWEEN + 1))
-    wanted = {math.floor(above * ratio**place) for place in range(1, BETWEEN + 1)}
-    return sorted((size for size in wanted if below < size < above), reverse=True)
 
 
 def is_auto(weights: Any) -> bool:

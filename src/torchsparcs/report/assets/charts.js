@@ -65,8 +65,9 @@ function recruitedView(host) {
 
 function trainingWords() {
   const growth = growthOf(chosen());
-  const how = chosen().kept_linear ? ", kept linear" : chosen().penalty_weight === null ? "" : `, trained with penalty weight ${short(chosen().penalty_weight)}`;
-  byId("training-note").textContent = chosen().member < 0 ? "A plain network, drawn at random and fitted: it did not grow."
+  const how = chosen().penalty_weight === null ? "" : `, trained with penalty weight ${short(chosen().penalty_weight)}`;
+  byId("training-note").textContent = chosen().kept_linear ? "The linear model, fitted as it is: nothing grew."
+    : chosen().member < 0 ? "A plain network, drawn at random and fitted: it did not grow."
     : !growth ? ""
     : (facts.is_refitted ? "This candidate, fine-tuned from where the earlier search left it." : `The network this candidate was cut from${how}.`) +
       (known(growth.score).length ? "" : " Scores are taken after training, on rows that were kept aside: they are on the front.");
