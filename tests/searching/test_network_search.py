@@ -414,6 +414,11 @@ def test_numbers_as_targets_make_it_a_regression():
     network = SpectralChain([nn.Conv1d(1, 2, 3, bias=False), nn.Conv1d(2, 1, 3, bias=False)])
     found = small_search((x, x[..., 2:-2].abs()), network=network)
     assert found.settings["task"] == "regression"
+    y = x[..., 2:-2].abs()
+    y[3, 0, 1] = torch.nan
+    with pytest.warns(UserWarning, match="The target is missing in 1 of 60 rows"):
+        again = small_search((x, y), network=network)
+    assert again.settings["rows"] == found.settings["rows"] - 1
 
 
 def test_where_nothing_varies(data):

@@ -240,9 +240,10 @@ def target_table(y: Any) -> Table:
 
 
 def has_target(y: Any) -> np.ndarray:
-    """Whether each row of ``y`` (rows,) or (rows, outputs) has all its targets: bool (rows,)."""
-    missing = np.asarray(pd.isna(target_table(y).source))
-    return np.asarray(~missing.any(axis=1))
+    """Whether each row of ``y`` (rows, ...) has all its targets: bool (rows,)."""
+    y = y.to_pandas() if hasattr(y, "to_pandas") else y
+    missing = np.asarray(pd.isna(y if hasattr(y, "iloc") else array_of(y)))
+    return np.asarray(~missing.any(axis=tuple(range(1, missing.ndim))))
 
 
 def warn_of_missing_targets(missing: int, rows: int) -> None:
