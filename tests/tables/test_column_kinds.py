@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -302,11 +303,60 @@ class TestWrittenNumbers:
 
     @pytest.mark.parametrize(
         "texts",
-        [["5 km", "3 mi"], ["A11", "A12"], ["1st", "2nd"], ["12:30", "1:15"], ["20-30", "30-40"]],
+        [
+            ["5 km", "3 mi"],
+            ["A11", "A12"],
+            ["1st", "2nd"],
+            ["12:30", "1:15"],
+            ["20-30", "30-40"],
+            ["٣ km", "٤ km"],
+        ],
         ids=str,
     )
     def test_other_text_stays_text(self, texts):
         assert Inputs.fit(pd.DataFrame({"a": texts})).columns[0].kind == "text"
+
+    @pytest.mark.parametrize(
+        ("texts", "numbers", "example"),
+        [
+            (["950 €", "1.250 €", "80 €"], [950, 1250, 80], "'1.250 €' in 'a' is read as 1250"),
+            (["$950", "$1,250"], [950, 1250], "'$1,250' in 'a' is read as 1250"),
+            (["950", "1,250"], [950, 1250], "'1,250' in 'a' is read as 1250"),
+        ],
+        ids=str,
+    )
+    def test_thousands_by_a_guess_are_told_once(self, texts, numbers, example):
+        table = pd.DataFrame({"a": texts})
+        with pytest.warns(UserWarning, match=re.escape(example)) as caught:
+            inputs = Inputs.fit(table)
+        assert inputs.encode(table)[:, 0].tolist() == numbers
+        assert len(caught) == 1
+        stream = RowStream.of((table, np.arange(len(table)) % 2))
+        with pytest.warns(UserWarning, match=re.escape(example)) as caught:
+            stream.sample()
+        assert len(caught) == 1
+
+    @pytest.mark.parametrize(
+        ("texts", "numbers"),
+        [
+            (["0.500 kg", "1.250 kg"], [0.5, 1.25]),
+            (["1.250 €", "1.250,5 €"], [1250, 1250.5]),
+            (["1.250 €", "1.250.000 €"], [1250, 1250000]),
+            (["1.250 €", "2.5 €"], [1.25, 2.5]),
+            (["5 km", "10 km"], [5, 10]),
+        ],
+        ids=str,
+    )
+    def test_what_the_column_shows_is_no_guess(self, texts, numbers):
+        table = pd.DataFrame({"a": texts})
+        assert Inputs.fit(table).encode(table)[:, 0].tolist() == numbers
+
+    def test_thousands_do_not_begin_with_zero(self):
+        inputs = Inputs.fit(pd.DataFrame({"a": ["12,5 %", "3 %", "7 %"]}))
+        assert inputs.encode(pd.DataFrame({"a": ["1.250 %"]})).tolist() == [[1250]]
+        for stray in ("0.125", "0.500 %"):
+            with pytest.raises(ValueError, match=f"numbers in 'a', as in fit.*{stray!r}"):
+                inputs.encode(pd.DataFrame({"a": [stray]}))
 
     def test_as_in_fit(self):
         inputs = Inputs.fit(pd.DataFrame({"a": ["5,5 km", "1.000 km"]}))

@@ -13,7 +13,7 @@ from torch import Tensor
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import Table, check_names, weighted_rows
 from torchsparcs.tables.encoding import Column
-from torchsparcs.tables.entries import check_finite, count_infinite
+from torchsparcs.tables.entries import check_finite, count_infinite, text_of
 from torchsparcs.tables.fitting import missing_patterns, settled
 from torchsparcs.tables.recognition import (
     count_texts,
@@ -124,7 +124,19 @@ class Inputs(Record):
         return found
 
     def told(self) -> "Inputs":
-        """Itself, after a warning of columns that are left out as identifiers."""
+        """Itself, after warnings of columns that are left out, and of thousands by a guess."""
+        guesses = [
+            f"{column.writing.example!r} in {column.name!r} is read as "
+            f"{text_of(column.writing.number(column.writing.example))}"
+            for column in self.columns
+            if column.writing is not None and column.writing.is_guess
+        ]
+        if guesses:
+            warnings.warn(
+                f"{'; '.join(guesses)}. Where it is not, make the column numbers.",
+                UserWarning,
+                stacklevel=4,
+            )
         if left := [column.name for column in self.columns if column.kind == "identifier"]:
             warnings.warn(
                 f"Left out, as nothing can be learnt from an identifier or free text: "

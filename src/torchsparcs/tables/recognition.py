@@ -34,7 +34,7 @@ def recognised(table: Table, index: int) -> Column:
         return Column(name)
     if dates_in(values) is not None:
         return Column(name, (*PARTS,), "date")
-    if writing := Writing.of({*entries_of(values)}):
+    if writing := Writing.of(dict.fromkeys(entries_of(values))):
         return Column(name, writing=writing)
     return Column(name, (), "text")
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torchsparcs.files.reading import Record
@@ -10,11 +10,11 @@ from torchsparcs.tables.entries import number
 
 CURRENCY = r"[A-Z]{0,2}[$€£¥₹₽₩]|EUR|USD|GBP|CHF|JPY|CNY|INR|kr\.?"
 UNIT = r"%|‰|[^\W\d_]{1,3}[$€£]|[$€£¥₹₽₩]|[^\W\d_°]{0,10}[°/²³]?[^\W\d_]{1,10}[²³]?"
-WRITTEN = re.compile(rf"([-+−]?)\s?({CURRENCY})?\s?([-+−]?)(\d[\d.,'’\s]*)({UNIT})?")
+WRITTEN = re.compile(rf"([-+−]?)\s?({CURRENCY})?\s?([-+−]?)([0-9][0-9.,'’\s]*)({UNIT})?")
 # By its decimal mark, what such a number is: groups of three digits apart, or none.
 MARKS = {
-    ".": re.compile(r"(?:\d{1,3}([,'’\s])\d{3}(?:\1\d{3})*|\d+)(?:\.\d+)?"),
-    ",": re.compile(r"(?:\d{1,3}([.'’\s])\d{3}(?:\1\d{3})*|\d+)(?:,\d+)?"),
+    ".": re.compile(r"(?:[1-9][0-9]{0,2}([,'’\s])[0-9]{3}(?:\1[0-9]{3})*|[0-9]+)(?:\.[0-9]+)?"),
+    ",": re.compile(r"(?:[1-9][0-9]{0,2}([.'’\s])[0-9]{3}(?:\1[0-9]{3})*|[0-9]+)(?:,[0-9]+)?"),
 }
 
 
@@ -25,20 +25,24 @@ class Writing(Record):
     Attributes:
         decimal: the decimal mark, "." or ",".
         unit: what stands before or behind each of them: "%", "€", "km"; "" for nothing.
+        example: one of them, the first that shows the decimal mark; "" in older files.
 
     Example:
-        >>> writing = Writing.of(["€ 1.250,50", "€ 900,00"])
+        >>> writing = Writing.of(["€ 900", "€ 1.250,50"])
         >>> writing, writing.number("€ 12,5")
-        (Writing(decimal=',', unit='€'), 12.5)
+        (Writing(decimal=',', unit='€', example='€ 1.250,50'), 12.5)
         >>> Writing.of(["A11", "A12"]) is None
         True
     """
 
     decimal: str
     unit: str
+    example: str = ""
 
     def __post_init__(self) -> None:
-        if self.decimal not in MARKS or not isinstance(self.unit, str):
+        if self.decimal not in MARKS or not all(
+            isinstance(text, str) for text in (self.unit, self.example)
+        ):
             raise ValueError(
                 "Expected '.' or ',' as the decimal mark, and a unit. "
                 f"Got {self.decimal!r} and {self.unit!r}."
@@ -48,19 +52,31 @@ class Writing(Record):
     def of(cls, values: Iterable[Any]) -> "Writing | None":
         """The way that all texts among ``values`` are written, None where there is not one.
 
-        "1,250" is a thousand and more where nothing in the column says otherwise.
+        "1,250" and "1.250 €" are a thousand and more where nothing in the column says otherwise.
         """
         texts = [value for value in values if isinstance(value, str)]
         found = [_divided(text) for text in texts]
         units = {parts[2] for parts in found if parts is not None}
         if not texts or None in found or len(units) > 1:
             return None
-        marks = [
-            mark
-            for mark, pattern in MARKS.items()
-            if all(parts is not None and pattern.fullmatch(parts[1]) for parts in found)
-        ]
-        return cls(marks[0], units.pop()) if marks else None
+        both = [cls(mark, next(iter(units))) for mark in MARKS]
+        said = {text: [each.number(text) for each in both] for text in texts}
+        fitting = [None not in {ones[place] for ones in said.values()} for place in (0, 1)]
+        if not any(fitting):
+            return None
+        telling = [text for text, (point, comma) in said.items() if point != comma]
+        if all(fitting):
+            is_comma = bool(both[0].unit and telling) and all("." in text for text in telling)
+        else:
+            is_comma = fitting[1]
+            telling = [text for text in telling if None in said[text]]
+        return replace(both[is_comma], example=(telling or texts)[0])
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether the decimal mark may as well be the other: "1.250 €", and no other shows it."""
+        point, comma = (Writing(mark, self.unit).number(self.example) for mark in MARKS)
+        return point is not None and comma is not None and point != comma
 
     def number(self, value: Any) -> float | None:
         """``value`` as a float, NaN where it is missing, None where it is written otherwise."""
