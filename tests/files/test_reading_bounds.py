@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import time
 import tracemalloc
@@ -221,6 +222,14 @@ class TestClaims:
         stream = open_table(path)
         assert [len(frame["a"][0]) for frame in stream.frames(0, 30_000)] == [2**16] * 2
 
+    def test_what_is_taken_counts_once(self, tmp_path, monkeypatch):
+        path = parquet(tmp_path / "a.parquet", a=np.arange(2000.0), y=[1] * 2000)
+        free = itertools.count(300_000, -10_000)  # less with every frame
+        for module in (limits, readers):
+            monkeypatch.setattr(module, "memory", lambda: next(free))
+        monkeypatch.setattr(readers, "AT_ONCE", 100)
+        assert len(load_dataset(path).X) == 2000
+
     def test_files_that_told_less_than_they_have(self, tmp_path, monkeypatch):
         rows = 2000
         path = parquet(
@@ -228,7 +237,8 @@ class TestClaims:
         )
         monkeypatch.setattr(readers, "_claimed", lambda file: 0)
         monkeypatch.setattr(readers, "AT_ONCE", 100)
-        monkeypatch.setattr(limits, "memory", lambda: MUCH // 4)
+        for module in (limits, readers):
+            monkeypatch.setattr(module, "memory", lambda: MUCH // 4)
         with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0\d+ GB"):
             load_dataset(path)
 

@@ -3,6 +3,7 @@
 import datetime
 import json
 import re
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,10 @@ import torch
 from rows import check_close, chunks
 
 from torchsparcs import RowStream
+from torchsparcs.command import runs
 from torchsparcs.tables.dates import PARTS, calendar_parts, dates_in
 from torchsparcs.tables.encoding import Column
-from torchsparcs.tables.preprocessing import Inputs
+from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.statistics import InputStatistics
 
 DAYS = pd.date_range("2019-12-30", periods=400, freq="30h")
@@ -357,6 +359,29 @@ class TestWrittenNumbers:
         for stray in ("0.125", "0.500 %"):
             with pytest.raises(ValueError, match=f"numbers in 'a', as in fit.*{stray!r}"):
                 inputs.encode(pd.DataFrame({"a": [stray]}))
+
+    def test_a_file_is_read_as_it_was_written(self, tmp_path, monkeypatch, capsys):
+        rows = pd.DataFrame({"a": ["1.250,50", "80,25", "3"], "y": [1.5, 2.5, 4.5]})
+        preprocessing = Preprocessing(Inputs.fit(rows[["a"]]), Target.fit(rows["y"]))
+        inputs, path = preprocessing.inputs, tmp_path / "new.csv"
+        path.write_text("a,y\n1.250,1.5\n2.375,2.5\n")
+        ((found, _),) = RowStream.of(path).batches(preprocessing)
+        expected = inputs.transform(pd.DataFrame({"a": [1250, 2375]}))
+        assert torch.equal(found.sort(dim=0).values, expected)
+        result = Mock(inputs=inputs, target=preprocessing.target, settings={})
+        result.outputs = lambda table, pick: inputs.transform(table)
+        monkeypatch.setattr(runs, "_loaded", lambda run: result)
+        runs.predict(tmp_path, str(path), None, pick=None, raw=False, force=False)
+        said = preprocessing.target.predict(expected).tolist()
+        assert [float(line) for line in capsys.readouterr().out.split()[1:]] == said
+
+    def test_fractions_in_memory_may_have_been_read_wrong(self):
+        inputs = Inputs.fit(pd.DataFrame({"a": ["1.250,50", "80,25"], "b": ["1 %", "2 %"]}))
+        new = pd.DataFrame({"a": [1.25, 2.375], "b": [1.5, 2.5]})
+        with pytest.warns(UserWarning, match="a decimal comma was in fit.*: 'a'.$") as caught:
+            inputs.encode(new)
+        assert len(caught) == 1
+        inputs.encode(new.assign(a=[1250, 2375]))  # no warning
 
     def test_as_in_fit(self):
         inputs = Inputs.fit(pd.DataFrame({"a": ["5,5 km", "1.000 km"]}))

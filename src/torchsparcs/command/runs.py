@@ -50,7 +50,8 @@ def predict(
     result = _loaded(run)
     if result.preprocessing is None:
         raise ValueError(f"Expected a search of a table to predict one. {run} is one of a network.")
-    table = load_dataset(data).X if data in BUILT_IN else read_table(data)
+    written = result.inputs.written_names
+    table = load_dataset(data).X if data in BUILT_IN else read_table(data, text=written)
     table.columns = [str(column) for column in table.columns]
     predictions = result.target.predictions(result.outputs(table, _rule(result, pick)))
     is_safe = raw or ending != ".csv"

@@ -38,12 +38,13 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 JSON_COPIES = 16  # of what is in a file, in memory on the way
 
 
-def check_memory(path: str | Path, size: int, *, copies: int) -> None:
+def check_memory(path: str | Path, size: int, *, copies: int, room: int | None = None) -> None:
     """Raise a ValueError where a file claims more bytes than fit into memory ``copies`` times.
 
-    Asked before any memory is taken: what a file says of itself may be a lie.
+    Asked before any memory is taken: what a file says of itself may be a lie. Where some is taken
+    already, ``room`` is the memory that there was.
     """
-    most = memory() // copies
+    most = (memory() if room is None else room) // copies
     if size > most:
         raise ValueError(
             f"Expected a file that fits into memory. {path} claims {_gigabytes(size)}, and there "

@@ -94,6 +94,14 @@ class Table:
         """Whether a column is of a type that holds whole numbers only."""
         return self.is_numeric(index) and self.types[index].kind in "iu"
 
+    def is_fractional(self, index: int) -> bool:
+        """Whether a column is of a type that holds fractions, and has any number."""
+        return (
+            self.is_numeric(index)
+            and self.types[index].kind == "f"
+            and not bool(np.isnan(self.column(index)).all())
+        )
+
     def order(self, index: int) -> tuple[str, ...]:
         """The categories of a column whose DataFrame declares their order; else ()."""
         kind: Any = self.types[index]

@@ -103,6 +103,11 @@ class Inputs(Record):
         return tuple(column.name for column in self.columns)
 
     @property
+    def written_names(self) -> tuple[str, ...]:
+        """The columns of numbers that are text: "1.250,50 €". A file has to be read that way."""
+        return tuple(column.name for column in self.columns if column.writing is not None)
+
+    @property
     def encoded_names(self) -> tuple[str, ...]:
         """The names of the network's inputs: "age", "age is missing", "city=Rome"."""
         return tuple(name for column in self.columns for name in column.encoded_names)
@@ -279,9 +284,17 @@ def _encoded(
         for column, count in zip(columns, missing, strict=True)
         if count and column.gaps == "none"
     ]
+    parsed = [
+        repr(column.name)
+        for column, position in zip(columns, positions, strict=True)
+        if column.writing is not None
+        and column.writing.decimal == ","
+        and table.is_fractional(position)
+    ]
     for words, found in (
         ("Categories that were not seen in fit count as zeros", unseen),
         ("Missing values where none were missing in fit count as the mean or zeros", surprising),
+        ("Numbers where text with a decimal comma was in fit; were they read right?", parsed),
     ):
         if found:
             more = f" and {len(found) - 5} more" * (len(found) > 5)

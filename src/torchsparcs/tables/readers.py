@@ -40,15 +40,18 @@ END = sys.maxsize  # in place of a number of rows that is not known yet
 Span = tuple[int, int]  # the first row, and the one after the last
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read the DataFrame in a file that ends in .csv, .tsv, either with .gz, .parquet or .npz."""
+def read_table(path: str | Path, text: Collection[str] = ()) -> pd.DataFrame:
+    """Read the DataFrame in a file that ends in .csv, .tsv, either with .gz, .parquet or .npz.
+
+    Columns ``text`` of a CSV or TSV file are text whatever they look like.
+    """
     path = Path(path)
     ending = ending_of(path).lower()
     if path.is_dir():
         raise ValueError(f"Expected a data file. {path} is a folder.")
     _check_filled(path)
     try:
-        table = _read_npz(path) if ending == ".npz" else FILES[ending](path).whole()
+        table = _read_npz(path) if ending == ".npz" else FILES[ending](path).whole(text)
     except MemoryError as error:
         raise ValueError(f"Expected a table that fits into memory. {path} does not.") from error
     check_names([str(column) for column in table.columns])
@@ -111,8 +114,8 @@ class TextFile:
             "skipinitialspace": True,
         }
 
-    def whole(self) -> pd.DataFrame:
-        """Read all rows at once."""
+    def whole(self, text: Collection[str] = ()) -> pd.DataFrame:
+        """Read all rows at once; columns ``text`` are text whatever they look like."""
         check_memory(self.path, self.path.stat().st_size, copies=TEXT_COPIES)
         most = memory() // TEXT_COPIES
         content = self._start(most + 1)
@@ -124,7 +127,8 @@ class TextFile:
         lines = 1 + max(content.count(b"\n"), content.count(b"\r"))
         check_memory(self.path, lines * self.width * 8, copies=COPIES)  # short rows are filled up
         with self._errors():
-            table = pd.read_csv(io.BytesIO(content), **self.options)
+            types: Any = dict.fromkeys(text, str)
+            table = pd.read_csv(io.BytesIO(content), dtype=types, **self.options)
         skipped = self._row_numbers(table)
         return table.iloc[:, skipped:] if skipped else table  # a slice of many columns takes long
 
@@ -281,15 +285,15 @@ class ParquetFiles:
                 f"{quoted(nested, 3)}."
             )
 
-    def whole(self) -> pd.DataFrame:
-        """Read all rows at once."""
+    def whole(self, text: Collection[str] = ()) -> pd.DataFrame:
+        """Read all rows at once; the file itself says what is text."""
         self.check_kept()
         check_memory(self.path, self.size, copies=COPIES)
-        frames, taken = [], 0
+        frames, taken, room = [], 0, memory()  # which falls with every frame
         for first in self.groups:
             for frame, size in self._measured(first, AT_ONCE):
                 taken += size  # the files may have told less
-                check_memory(self.path, taken, copies=COPIES)
+                check_memory(self.path, taken, copies=COPIES, room=room)
                 frames.append(frame)
         if not frames:
             raise ValueError(f"Expected rows. {self.path} has none.")

@@ -250,8 +250,7 @@ class StreamBatches:
 
 def _text_columns(preprocessing: Preprocessing) -> list[str]:
     """The columns that were text when they were fitted."""
-    target = preprocessing.target
+    inputs, target = preprocessing.inputs, preprocessing.target
     is_text = target.classes is not None and isinstance(target.classes[0], str)
-    return [column.name for column in preprocessing.inputs.columns if column.kind == "text"] + [
-        name for name in target.names if is_text
-    ]
+    texts = [column.name for column in inputs.columns if column.kind == "text"]
+    return [*texts, *inputs.written_names, *(name for name in target.names if is_text)]
