@@ -236,3 +236,17 @@ def test_a_stream_from_a_row_on_has_the_rest_of_them():
     stream = RowStream.of((x, x[:, 0]))
     later = dataclasses.replace(stream, span=(6, stream.span[1]))
     assert later.rows == sum(len(y) for _, y in later) == 4
+
+
+def test_batches_leave_out_rows_without_a_target_as_a_sample_does(tmp_path):
+    table = frame()
+    table.loc[[3, *range(10, 20)], "target"] = None
+    for source in (csv(table, tmp_path), (table.drop(columns="target"), table["target"])):
+        stream = RowStream.of(source, chunk_rows=5)
+        with pytest.warns(UserWarning, match="The target is missing in 11 of"):
+            sample = stream.sample()
+        with pytest.warns(UserWarning, match="The target is missing in 11 of"):
+            batches = stream.batches(sample.preprocessing, batch_size=7)
+        assert batches.rows == sample.rows == len(table) - 11
+        assert len(batches) == len([*batches])
+        assert sum(len(y) for _, y in batches) == batches.rows

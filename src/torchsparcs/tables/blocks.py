@@ -60,6 +60,10 @@ class Blocks:
             if end == END:
                 self.rows = first
 
+    def targets(self, start: int, stop: int) -> Iterator[Any]:
+        """The targets of these rows, in chunks."""
+        return (y for _, y in self.read(start, stop))
+
 
 class ArrayBlocks(Blocks):
     """X and y as arrays, of which each block is copied: memory maps, HDF5 and Zarr stay on disk.
@@ -87,6 +91,10 @@ class ArrayBlocks(Blocks):
     def read(self, start: int, stop: int, text: Collection[str] = ()) -> Iterator[Chunk]:
         for span in self._spans(start, min(stop, len(self.X))):
             yield _copied(self.X, slice(*span)), _copied(self.y, slice(*span))
+
+    def targets(self, start: int, stop: int) -> Iterator[Any]:
+        for span in self._spans(start, min(stop, len(self.y))):
+            yield _copied(self.y, slice(*span))
 
     def _spans(self, start: int, stop: int) -> list[Span]:
         starts = range(start, stop, self.chunk_rows)

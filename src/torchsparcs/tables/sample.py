@@ -13,7 +13,7 @@ import pandas as pd
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.statistics import InputStatistics, MixedColumns, TargetStatistics
-from torchsparcs.tables.target import has_target, warn_of_missing_targets
+from torchsparcs.tables.target import warn_of_missing_targets, with_targets
 
 MOST_ROWS, MOST_CELLS = 2**20, 50_000_000  # of a sample
 LEAST_ROWS = 10_000  # of a sample, however wide
@@ -49,10 +49,8 @@ def sampled(
     sample, rows, missing = RowSample(seed), 0, 0
     for X, y in chunks:
         try:
-            counts = has_target(y)
-            missing += len(y) - int(counts.sum())
-            if not counts.all():
-                X, y = rows_of(X, counts), rows_of(y, counts)
+            X, y, without = with_targets(X, y)
+            missing += without
             if not len(y):
                 continue
             inputs.add(X)

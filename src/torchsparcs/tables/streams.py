@@ -22,6 +22,7 @@ from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.readers import END, Span, open_table
 from torchsparcs.tables.sample import StreamSample, sampled
 from torchsparcs.tables.statistics import MixedColumns
+from torchsparcs.tables.target import has_target, warn_of_missing_targets, with_targets
 
 POOL = 8  # blocks whose rows are shuffled together
 
@@ -116,6 +117,10 @@ class RowStream:
             return None if known is None else max(0, known - start)
         return stop - start
 
+    def targets(self) -> Iterator[Any]:
+        """The targets alone, chunk by chunk; of arrays, X is not read for them."""
+        return self.source.targets(*self.span)
+
     def count(self) -> int:
         """Count the rows; where their number is not known yet, they are gone through."""
         if self.rows is None:
@@ -178,7 +183,10 @@ class RowStream:
     def batches(
         self, preprocessing: Preprocessing, batch_size: int = 1024, seed: int = 0
     ) -> "StreamBatches":
-        """Standardised batches for :func:`torchsparcs.train`, in a new order every epoch."""
+        """Standardised batches for :func:`torchsparcs.train`, in a new order every epoch.
+
+        Rows whose target is missing are left out; it takes one pass to count the others.
+        """
         return StreamBatches(self, preprocessing, batch_size, seed)
 
 
@@ -190,6 +198,7 @@ class StreamBatches:
     should not be sorted by what is predicted.
 
     Attributes:
+        rows: how many have a target; the others are left out.
         generator: decides the order; a pass that starts from the same state gives the same batches.
 
     Shape:
@@ -204,9 +213,11 @@ class StreamBatches:
             raise ValueError(f"Expected batch_size of at least 1. Got {batch_size!r}.")
         self.stream = stream.as_text(_text_columns(preprocessing))
         self.preprocessing, self.batch_size = preprocessing, batch_size
-        self.rows = stream.count()
-        if self.rows == 0:
+        counts = [(len(y), int(has_target(y).sum())) for y in stream.targets()]
+        if not counts:
             raise ValueError("Expected at least one row. Got 0 samples.")
+        rows, self.rows = map(sum, zip(*counts, strict=True))
+        warn_of_missing_targets(rows - self.rows, rows)
         self.piece = block_rows(len(preprocessing.inputs.encoded_names))  # rows that are one block
         self.generator = torch.Generator().manual_seed(seed)
 
@@ -230,6 +241,7 @@ class StreamBatches:
         blocks = self.stream.blocks()
         for place in torch.randperm(len(blocks), generator=generator).tolist():
             for X, y in self.stream.read(blocks[place]):
+                X, y, _ = with_targets(X, y)
                 for start in range(0, len(X), self.piece):
                     part = slice(start, start + self.piece)
                     yield inputs.transform(sliced(X, part)), target.transform(sliced(y, part))

@@ -15,6 +15,7 @@ from torchsparcs.tables.columns import (
     Table,
     array_of,
     check_names,
+    rows_of,
     weighted_rows,
 )
 from torchsparcs.tables.entries import (
@@ -244,6 +245,14 @@ def has_target(y: Any) -> np.ndarray:
     y = y.to_pandas() if hasattr(y, "to_pandas") else y
     missing = np.asarray(pd.isna(y if hasattr(y, "iloc") else array_of(y)))
     return np.asarray(~missing.any(axis=tuple(range(1, missing.ndim))))
+
+
+def with_targets(X: Any, y: Any) -> tuple[Any, Any, int]:
+    """The rows of X and y that have all their targets, and how many have not."""
+    counts = has_target(y)
+    if counts.all():
+        return X, y, 0
+    return rows_of(X, counts), rows_of(y, counts), len(counts) - int(counts.sum())
 
 
 def warn_of_missing_targets(missing: int, rows: int) -> None:
