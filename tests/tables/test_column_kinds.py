@@ -150,6 +150,15 @@ class TestMissing:
         inputs = Inputs.fit(pd.DataFrame({"a": order}))
         assert (inputs.columns[0].categories, inputs.encoded_names) == (("lo",), ("a is missing",))
 
+    @pytest.mark.parametrize("only", [True, "5 %", "5.0", 5.5, "1.250,5 €"], ids=str)
+    def test_a_number_or_nothing_is_known_however_it_is_written(self, only):
+        table = pd.DataFrame({"a": np.array([only, None] * 5, object), "b": range(10)})
+        inputs = Inputs.fit(table)
+        assert inputs.encoded_names == ("a is missing", "b")
+        assert inputs.encode(table)[:, 0].tolist() == [0, 1] * 5  # no warning
+        with pytest.warns(UserWarning, match="1 row of 'a' with '77'"):
+            inputs.encode(pd.DataFrame({"a": [77], "b": [1]}))
+
     @pytest.mark.parametrize(
         "values",
         [
@@ -170,7 +179,7 @@ class TestMissing:
         table = pd.DataFrame({"a": [1.0, 3.0, 5.0], "b": ["x", "y", "z"], "c": [1.0, np.nan, 2.0]})
         inputs = Inputs.fit(table)
         new = pd.DataFrame({"a": [np.nan, 1, None], "b": ["x", None, "z"], "c": [None, 1, 2]})
-        words = r"count as the mean or zeros: 2 rows of 'a'; 1 rows of 'b'\.$"
+        words = r"count as the mean or zeros: 2 rows of 'a'; 1 row of 'b'\.$"
         with pytest.warns(UserWarning, match=words) as caught:
             found = inputs.transform(new)
         assert len(caught) == 1
@@ -193,7 +202,9 @@ class TestText:
         assert len(inputs.encoded_names) == 31
         assert inputs.encoded_names[-1] == "a=other"
         assert {"a=t0", "a=t29"} <= {*inputs.encoded_names}
-        rows = inputs.encode(pd.DataFrame({"a": ["t0", "t39", "never", "other"]}))  # no warning
+        inputs.encode(pd.DataFrame({"a": texts}))  # no warning
+        with pytest.warns(UserWarning, match="count as 'other', .*: 1 row of 'a' with 'never'"):
+            rows = inputs.encode(pd.DataFrame({"a": ["t0", "t39", "never", "other"]}))
         assert rows[:, -1].tolist() == [0, 1, 1, 1]
         assert rows.sum(axis=1).tolist() == [1] * 4
 
@@ -386,11 +397,12 @@ class TestWrittenNumbers:
     def test_as_in_fit(self):
         inputs = Inputs.fit(pd.DataFrame({"a": ["5,5 km", "1.000 km"]}))
         rows = pd.DataFrame({"a": ["7,25 km", "8", 2.5, None]})
-        with pytest.warns(UserWarning, match="1 rows of 'a'"):
+        with pytest.warns(UserWarning, match="1 row of 'a'"):
             np.testing.assert_array_equal(inputs.encode(rows)[:, 0], [7.25, 8, 2.5, np.nan])
         for stray in ("5 mi", "far"):
-            with pytest.raises(ValueError, match=f"numbers in 'a', as in fit. Got .*{stray!r}"):
-                inputs.encode(pd.DataFrame({"a": [stray]}))
+            words = f"in 'a', as in fit, .* written like '5,5 km'. Got .*{stray!r} in row 2"
+            with pytest.raises(ValueError, match=words):
+                inputs.encode(pd.DataFrame({"a": ["1 km", stray]}))
 
 
 def test_ordered_categories_are_places_in_the_order():
@@ -398,8 +410,12 @@ def test_ordered_categories_are_places_in_the_order():
     inputs = Inputs.fit(pd.DataFrame({"a": pd.Series(["low", "high", "fair"], dtype=order)}))
     assert inputs.encoded_names == ("a",)
     assert inputs.encode(pd.DataFrame({"a": ["fair", "high"]})).tolist() == [[1], [2]]
-    with pytest.warns(UserWarning, match="1 rows of 'a' with 'odd'"):
+    with pytest.warns(UserWarning, match="1 row of 'a' with 'odd'"):
         assert np.isnan(inputs.encode(pd.DataFrame({"a": ["odd"]}))).all()
+    gappy = Inputs.fit(pd.DataFrame({"a": pd.Series(["low", None, "high"], dtype=order)}))
+    with pytest.warns(UserWarning, match="zeros or missing: 1 row of 'a' with 'odd'"):
+        found = gappy.transform(pd.DataFrame({"a": ["odd", None]}))
+    assert torch.equal(found[0], found[1])
 
 
 def test_columns_that_are_not_read_do_not_tell_that_they_are_missing():

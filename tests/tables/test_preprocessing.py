@@ -88,7 +88,7 @@ def test_categories_are_compared_as_text_so_that_their_type_in_a_file_does_not_m
 def test_unseen_categories_are_zeros_and_one_warning_says_so():
     inputs = Inputs.fit(FRAME[["city", "sex"]])
     new = pd.DataFrame({"city": ["Rome", "A", "B", "C", "D"], "sex": ["m", "f", "x", "f", "f"]})
-    words = r"4 rows of 'city' with 'A', 'B', 'C', \.\.\.; 1 rows of 'sex' with 'x'"
+    words = r"4 rows of 'city' with 'A', 'B', 'C', \.\.\.; 1 row of 'sex' with 'x'"
     with pytest.warns(UserWarning, match=words) as caught:
         encoded = inputs.encode(new)
     assert len(caught) == 1

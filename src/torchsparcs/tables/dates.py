@@ -96,9 +96,12 @@ def dates_in(values: np.ndarray) -> pd.DatetimeIndex | None:
     return pd.DatetimeIndex([times.get(known[value], pd.NaT) for value in entries])
 
 
-def stray_date(values: np.ndarray) -> Any:
-    """An entry of a column that is no date."""
-    return next(value for value in values.tolist() if not is_missing(value) and not _is_date(value))
+def stray_date(values: np.ndarray) -> tuple[int, Any]:
+    """The first entry of a column that is no date, behind its row."""
+    entries = enumerate(values.tolist())
+    return next(
+        (row, value) for row, value in entries if not is_missing(value) and not _is_date(value)
+    )
 
 
 def _is_date(value: Any) -> bool:

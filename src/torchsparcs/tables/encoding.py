@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from torchsparcs.tables.entries import (
     entries_of,
     is_missing,
     number,
+    rows_in,
     text_of,
 )
 from torchsparcs.tables.writing import Writing
@@ -38,6 +39,7 @@ class Column(Record):
             their own; "filled" where another column's tells the same.
         has_rest: whether texts without a name count as one, "other".
         writing: how numbers are written that are text and not plain ones.
+        others: the texts that count as "other", () where they are too long to keep.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Column(Record):
     gaps: str = "none"
     has_rest: bool = False
     writing: Writing | None = None
+    others: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         known = () if self.categories is None else self.categories
@@ -92,6 +95,10 @@ class Column(Record):
         told = (f"{self.name} is missing",) if self.has_indicator else ()
         return (*self.supplied_names, *told)
 
+    def parse(self, value: Any) -> float | None:
+        """An entry as a number, NaN where it is missing, None where it is no number."""
+        return number(value) if self.writing is None else self.writing.number(value)
+
     def encode(self, table: Table, position: int) -> "Encoded":
         """Encode the column of ``table`` at ``position``, with NaN for missing numbers."""
         return KINDS[self.kind].encode(self, table.column(position))
@@ -119,16 +126,18 @@ class Kind(NamedTuple):
 
 
 def _numbers(column: Column, values: np.ndarray) -> Encoded:
-    parse = number if column.writing is None else column.writing.number
     expected = f"numbers in {column.name!r}, as in fit"
-    return _with_gaps(as_numbers(values, column.name, expected, parse)[:, None])
+    if column.writing is not None and column.writing.example:
+        expected += f", where they are written like {column.writing.example!r}"
+    return _with_gaps(as_numbers(values, column.name, expected, column.parse)[:, None])
 
 
 def _dates(column: Column, values: np.ndarray) -> Encoded:
     dates = dates_in(values)
     if dates is None:
         expected = f"dates in {column.name!r}, as in fit"
-        raise StrayEntry(column.name, expected, stray_date(values))
+        row, example = stray_date(values)
+        raise StrayEntry(column.name, expected, example, row)
     return _with_gaps(calendar_parts(dates, column.categories or ()))
 
 
@@ -137,8 +146,8 @@ def _with_gaps(values: np.ndarray) -> Encoded:
 
 
 def _places(column: Column, values: np.ndarray) -> Encoded:
-    """The place of each category in the order, from 0."""
-    texts = _texts(values)
+    """The place of each category in the order, from 0; one that has none counts as missing."""
+    texts = _texts(column, values)
     place = {text: float(place) for place, text in enumerate(column.categories or ())}
     numbers = np.array([np.nan if text is None else place.get(text, np.nan) for text in texts])
     return Encoded(numbers[:, None], texts.count(None), _unseen(column, texts))
@@ -146,7 +155,7 @@ def _places(column: Column, values: np.ndarray) -> Encoded:
 
 def _ones(column: Column, values: np.ndarray) -> Encoded:
     """A one for the level of each text, and zeros."""
-    texts, levels, own = _texts(values), column._levels, column.categories or ()
+    texts, levels, own = _texts(column, values), column._levels, column.categories or ()
     place = dict.fromkeys(texts, len(own) if column.has_rest else -1)
     place[None] = len(levels) - 1 if column.gaps == "told" else -1
     place |= {text: index for index, text in enumerate(own)}
@@ -155,22 +164,29 @@ def _ones(column: Column, values: np.ndarray) -> Encoded:
     encoded = np.zeros((len(texts), len(levels) - first))
     rows = np.flatnonzero(codes >= 0)
     encoded[rows, codes[rows]] = 1
-    return Encoded(encoded, texts.count(None), "" if column.has_rest else _unseen(column, texts))
+    return Encoded(encoded, texts.count(None), _unseen(column, texts))
 
 
-def _texts(values: np.ndarray) -> list[str | None]:
-    """Entries as the texts of categories, None for what is missing."""
-    entries = entries_of(values)
+def _texts(column: Column, values: np.ndarray) -> list[str | None]:
+    """Entries as the texts of categories, None for what is missing.
+
+    Where the only category is a number, it may be written in any way.
+    """
+    entries, own = entries_of(values), column.categories or ()
     text = {value: None if is_missing(value) else text_of(value) for value in set(entries)}
+    if len(own) == 1 and (only := number(own[0])) is not None:
+        text |= {value: own[0] for value in text if column.parse(value) == only}
     return [text[value] for value in entries]
 
 
 def _unseen(column: Column, texts: list[str | None]) -> str:
-    known = {None, *(column.categories or ())}
+    if column.has_rest and not column.others:  # nobody knows
+        return ""
+    known = {None, *(column.categories or ()), *column.others}
     counts = Counter(text for text in texts if text not in known)
     if not counts:
         return ""
-    return f"{counts.total()} rows of {column.name!r} with {quoted([*counts], 3)}"
+    return f"{rows_in(column.name, counts.total())} with {quoted([*counts], 3)}"
 
 
 def _nothing(column: Column, values: np.ndarray) -> Encoded:

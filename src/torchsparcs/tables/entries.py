@@ -67,10 +67,13 @@ class StrayEntry(ValueError):
         example: one of them.
     """
 
-    def __init__(self, name: str, expected: str, example: Any):
+    def __init__(self, name: str, expected: str, example: Any, row: int):
         self.example = example
         kind = "text" if isinstance(example, str) else type(example).__name__
-        super().__init__(f"Expected {expected}. Got {kind} in {name!r}, for instance {example!r}.")
+        super().__init__(
+            f"Expected {expected}. Got {kind} in {name!r}, for instance {example!r} in row "
+            f"{row + 1:,}."
+        )
 
 
 def as_numbers(
@@ -82,8 +85,9 @@ def as_numbers(
     """The column as float64; a StrayEntry where ``parse`` finds no number in one."""
     numbers = parsed_numbers(values, parse)
     if numbers is None:
-        example = next(value for value in entries_of(values) if parse(value) is None)
-        raise StrayEntry(name, expected, example)
+        entries = enumerate(entries_of(values))
+        row, example = next((row, value) for row, value in entries if parse(value) is None)
+        raise StrayEntry(name, expected, example, row)
     return numbers
 
 
@@ -91,6 +95,11 @@ def entries_of(values: np.ndarray) -> list[Any]:
     """A column as plain values: dates are those of Python, not counts of nanoseconds."""
     kind = values.dtype.kind
     return (values.astype("datetime64[us]") if kind == "M" else values).tolist()
+
+
+def rows_in(name: str, count: int) -> str:
+    """So many rows of a column, in words: "1 row of 'age'"."""
+    return f"{count:,} row{'s' * (count != 1)} of {name!r}"
 
 
 def count_infinite(names: Sequence[str], numbers: np.ndarray) -> list[str]:

@@ -1,12 +1,13 @@
 """What is kept of columns, once it is known what varies in them and what is missing."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from torchsparcs.tables.encoding import Column
 from torchsparcs.tables.entries import text_of
+from torchsparcs.tables.recognition import is_counter, is_identifying
 from torchsparcs.tables.standardization import MergedMoments, check_bounded
 
 Floats = tuple[float, ...]
@@ -76,6 +77,25 @@ def settled(
     return tuple(kept), means, scales
 
 
+def identifiers(
+    columns: Sequence[Column], merged: MergedMoments, rows: int, distinct: Mapping[int, int]
+) -> set[str]:
+    """The columns of whole numbers that are identifiers.
+
+    Args:
+        merged: moments of their supplied columns.
+        distinct: by the places of whole numbers, how many differ; 0 where the name tells nothing.
+    """
+    found, place = set(), 0
+    for index, column in enumerate(columns):
+        if index in distinct:
+            low, high, scale = (part[place] for part in (merged.low, merged.high, merged.scale))
+            if is_counter(rows, low, high, scale) or is_identifying(distinct[index], rows):
+                found.add(column.name)
+        place += len(column.supplied_names)
+    return found
+
+
 def _kept(
     column: Column, varies: list[bool], pattern: int, is_told: bool, lowest: np.ndarray
 ) -> Column:
@@ -90,7 +110,7 @@ def _kept(
             return Column(column.name, (), "constant")
         order = column.categories
         only = order[int(lowest[0])] if order else text_of(float(lowest[0]))
-        return Column(column.name, (only,), "text", "told")
+        return Column(column.name, (only,), "text", "told", writing=column.writing)
     if column.kind == "date":
         parts = zip(column.categories or (), varies, strict=True)
         column = replace(column, categories=tuple(part for part, is_kept in parts if is_kept))

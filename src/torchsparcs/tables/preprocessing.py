@@ -13,12 +13,10 @@ from torch import Tensor
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import Table, check_names, weighted_rows
 from torchsparcs.tables.encoding import Column
-from torchsparcs.tables.entries import check_finite, count_infinite, text_of
-from torchsparcs.tables.fitting import missing_patterns, settled
+from torchsparcs.tables.entries import check_finite, count_infinite, rows_in, text_of
+from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
 from torchsparcs.tables.recognition import (
     count_texts,
-    is_counter,
-    is_identifying,
     is_named_identifier,
     recognised,
     text_column,
@@ -93,9 +91,9 @@ class Inputs(Record):
         total = float(table.rows) if weight is None else float(weight.sum())
         names = [name for column in columns for name in column.supplied_names]
         _warn_of_outliers(values, names, merged.bounded_scale())
-        identifiers = _identifiers(table, columns, merged)
+        left_out = identifiers(columns, merged, table.rows, _distinct(table))
         patterns = missing_patterns(values, 0)
-        return cls(*settled(columns, merged, patterns, total, identifiers)).told()
+        return cls(*settled(columns, merged, patterns, total, left_out)).told()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -166,7 +164,7 @@ class Inputs(Record):
         Columns of a DataFrame are found by name, others than those of ``fit`` are ignored; those
         of an array are found by position. A category that ``fit`` did not see is one of the rest,
         or all zeros where there is none, and so is missing text where none was missing in ``fit``;
-        a warning says so.
+        one that has no place in an order is missing. A warning says so.
         """
         table = Table.of(X)
         used = self.columns_read(reads)
@@ -242,19 +240,15 @@ def _learnt(table: Table, index: int) -> Column:
     return text_column(column.name, counts, table.rows, missing)
 
 
-def _identifiers(table: Table, columns: list[Column], merged: MergedMoments) -> set[str]:
-    """The columns of whole numbers, named by the table, that are identifiers."""
-    found, place = set(), 0
-    for index, column in enumerate(columns):
-        if table.is_named and table.is_whole(index):
-            low, high, scale = (part[place] for part in (merged.low, merged.high, merged.scale))
-            is_named = is_named_identifier(column.name)
-            if is_counter(table.rows, low, high, scale) or (
-                is_named and is_identifying(len(np.unique(table.column(index))), table.rows)
-            ):
-                found.add(column.name)
-        place += len(column.supplied_names)
-    return found
+def _distinct(table: Table) -> dict[int, int]:
+    """How many whole numbers differ in the columns of such, 0 for a name that tells nothing."""
+    if not table.is_named:
+        return {}
+    return {
+        index: len(np.unique(table.column(index))) if is_named_identifier(name) else 0
+        for index, name in enumerate(table.names)
+        if table.is_whole(index)
+    }
 
 
 def _encoded(
@@ -280,7 +274,7 @@ def _encoded(
     if is_new:
         return values
     surprising = [
-        f"{count} rows of {column.name!r}"
+        rows_in(column.name, count)
         for column, count in zip(columns, missing, strict=True)
         if count and column.gaps == "none"
     ]
@@ -292,7 +286,7 @@ def _encoded(
         and table.is_fractional(position)
     ]
     for words, found in (
-        ("Categories that were not seen in fit count as zeros", unseen),
+        ("Categories that were not seen in fit count as 'other', zeros or missing", unseen),
         ("Missing values where none were missing in fit count as the mean or zeros", surprising),
         ("Numbers where text with a decimal comma was in fit; were they read right?", parsed),
     ):

@@ -14,6 +14,7 @@ from torchsparcs.tables.writing import Writing
 
 MOST_NAMED = 30  # texts of a column that have an input of their own
 LEAST_NAMED = 3  # rows that such a text is in, where there are more texts than that
+MOST_LETTERS = 20_000  # of the other texts, if they are kept to tell what was not seen
 MOST_TEXTS = 100_000  # different ones; what has more is an identifier
 FEW_ROWS = 50  # too few to tell an identifier
 # "id", "ID", "customer_id", "PassengerId", "row number"
@@ -65,7 +66,9 @@ def text_column(name: str, counts: Mapping[str, int], rows: int, missing: int) -
     if len(counts) + (missing > 0) < 2 or not counts:
         return Column(name, (), "constant")
     gaps = "told" if missing else "none"
-    return Column(name, tuple(sorted(named)), "text", gaps, has_rest=len(named) < len(counts))
+    others = tuple(sorted({*counts} - {*named}))
+    kept = others if sum(map(len, others)) <= MOST_LETTERS else ()
+    return Column(name, tuple(sorted(named)), "text", gaps, has_rest=bool(others), others=kept)
 
 
 def is_identifying(distinct: int, rows: int) -> bool:

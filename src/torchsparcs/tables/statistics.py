@@ -23,13 +23,11 @@ from torchsparcs.tables.entries import (
     number,
     numbers_in,
 )
-from torchsparcs.tables.fitting import missing_patterns, settled
+from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
 from torchsparcs.tables.preprocessing import Inputs
 from torchsparcs.tables.recognition import (
     MOST_TEXTS,
     count_texts,
-    is_counter,
-    is_identifying,
     is_named_identifier,
     recognised,
     text_column,
@@ -199,9 +197,10 @@ class InputStatistics(_Statistics):
             patterns += self.patterns[list(places)].tolist()
             start = places.stop
         merged = MergedMoments.joined(parts)
-        identifiers = self._identifiers(columns, merged)
+        distinct = {index: len(self.distinct.get(index, ())) for index in self.whole}
+        left_out = identifiers(columns, merged, self.rows, distinct)
         missing = np.array(patterns, dtype=np.uint64)
-        return Inputs(*settled(columns, merged, missing, self.rows, identifiers))
+        return Inputs(*settled(columns, merged, missing, self.rows, left_out))
 
     def _shares(self, column: Column, index: int) -> np.ndarray:
         """The share of the rows that have a one in each of a text's columns."""
@@ -212,17 +211,6 @@ class InputStatistics(_Statistics):
             counts.append(self.missing[index])
         shares = np.array(counts, dtype=np.float64) / self.rows
         return shares[len(shares) - len(column.supplied_names) :]
-
-    def _identifiers(self, columns: list[Column], merged: MergedMoments) -> set[str]:
-        found, place = set(), 0
-        for index, column in enumerate(columns):
-            if index in self.whole:
-                low, high, scale = (part[place] for part in (merged.low, merged.high, merged.scale))
-                distinct = len(self.distinct.get(index, ()))
-                if is_counter(self.rows, low, high, scale) or is_identifying(distinct, self.rows):
-                    found.add(column.name)
-            place += len(column.supplied_names)
-        return found
 
 
 class TargetStatistics(_Statistics):
