@@ -19,6 +19,7 @@ from torchsparcs.searching.refit import refit
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
 from torchsparcs.tables.standardization import weights_of
+from torchsparcs.tables.target import has_target
 from torchsparcs.training.tasks import evaluation_mode
 
 PICKS = ("smallest", "best")
@@ -113,6 +114,12 @@ class _Sparcs(BaseEstimator):
     def _checked_table(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         """Columns and target by scikit-learn's own checks; text is left to ``Inputs``."""
         X = _frame_if_foreign(X)
+        missing = 0 if y is None else int((~has_target(y)).sum())
+        if missing:
+            raise ValueError(
+                f"Expected a target in every row. Input y contains NaN: it is missing in "
+                f"{missing:,} of {len(y):,} rows. Leave them out of X and y."
+            )
         rules = {"ensure_min_samples": 2, **self.target_rules}
         if _has_text(X):
             validate_data(self, X, y, reset=reset, skip_check_array=True)

@@ -11,12 +11,12 @@ import pytest
 import torch
 from rows import check_close, chunks
 
-from torchsparcs import RowStream
+from torchsparcs import RowStream, SparcsClassifier
 from torchsparcs.command import runs
 from torchsparcs.tables.dates import PARTS, calendar_parts, dates_in
 from torchsparcs.tables.encoding import Column
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
-from torchsparcs.tables.statistics import InputStatistics
+from torchsparcs.tables.statistics import InputStatistics, TargetStatistics
 
 DAYS = pd.date_range("2019-12-30", periods=400, freq="30h")
 
@@ -424,3 +424,38 @@ def test_columns_that_are_not_read_do_not_tell_that_they_are_missing():
     read = inputs.transform(table[["b"]], reads=(2, 3))
     assert torch.equal(read[:, 2:], inputs.transform(table)[:, 2:])
     assert not read[:, :2].any()
+
+
+class TestWrittenTargets:
+    PRICES = ("€9,492.50", "€80.25", "€1,250.00") * 7
+
+    def test_are_numbers_in_fit_and_in_scores(self):
+        target = Target.fit([*self.PRICES])
+        assert target.task == "regression"
+        plain = [9492.5, 80.25, 1250.0] * 7
+        expected = Target.fit(plain)
+        assert (target.mean, target.scale) == (expected.mean, expected.scale)
+        assert torch.equal(target.transform([*self.PRICES]), expected.transform(plain))
+        assert Target.from_json(json.loads(json.dumps(target.to_json()))) == target
+
+    def test_in_chunks_they_are_the_same(self):
+        statistics = TargetStatistics()
+        for start in (0, 4, 9):
+            statistics.add(np.array(self.PRICES[start : {0: 4, 4: 9, 9: None}[start]], object))
+        found, expected = statistics.fitted(), Target.fit([*self.PRICES])
+        assert (found.task, found.writings) == (expected.task, expected.writings)
+        assert found.mean == pytest.approx(expected.mean)
+        later = TargetStatistics("regression")
+        for chunk in (["12 €", "950 €"], ["12,50 €"]):
+            later.add(np.array(chunk, object))
+        with pytest.raises(ValueError, match="written as in the first chunk"):
+            later.fitted()
+
+    def test_free_text_names_the_way_out(self):
+        with pytest.raises(ValueError, match=r"write it in one way .* take task='regression'"):
+            Target.fit([f"about {i}" for i in range(60)])
+
+    def test_the_estimators_count_what_is_missing(self):
+        y = np.array([0.0, 1.0, np.nan, 1.0])
+        with pytest.raises(ValueError, match="y contains NaN: it is missing in 1 of 4 rows"):
+            SparcsClassifier().fit(np.eye(4), y)

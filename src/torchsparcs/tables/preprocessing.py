@@ -13,7 +13,7 @@ from torch import Tensor
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import Table, check_names, weighted_rows
 from torchsparcs.tables.encoding import Column
-from torchsparcs.tables.entries import check_finite, count_infinite, rows_in, text_of
+from torchsparcs.tables.entries import check_finite, count_infinite, rows_in
 from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
 from torchsparcs.tables.recognition import (
     count_texts,
@@ -23,6 +23,7 @@ from torchsparcs.tables.recognition import (
 )
 from torchsparcs.tables.standardization import MergedMoments, check_moments, standardized
 from torchsparcs.tables.target import Target
+from torchsparcs.tables.writing import tell_guesses
 
 DWARFED = 0.01  # of its scale: where nine tenths of a column lie closer together, they look alike
 MOST_LOOKED_AT = 1000  # rows, for that
@@ -128,18 +129,7 @@ class Inputs(Record):
 
     def told(self) -> "Inputs":
         """Itself, after warnings of columns that are left out, and of thousands by a guess."""
-        guesses = [
-            f"{column.writing.example!r} in {column.name!r} is read as "
-            f"{text_of(column.writing.number(column.writing.example))}"
-            for column in self.columns
-            if column.writing is not None and column.writing.is_guess
-        ]
-        if guesses:
-            warnings.warn(
-                f"{'; '.join(guesses)}. Where it is not, make the column numbers.",
-                UserWarning,
-                stacklevel=4,
-            )
+        tell_guesses((column.name, column.writing) for column in self.columns)
         if left := [column.name for column in self.columns if column.kind == "identifier"]:
             warnings.warn(
                 f"Left out, as nothing can be learnt from an identifier or free text: "

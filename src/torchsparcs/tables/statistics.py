@@ -1,7 +1,9 @@
 """Statistics of a stream in one pass: what ``Inputs.fit`` and ``Target.fit`` learn, from chunks.
 
 They agree with those of the whole table: categories and classes are the same, mean and
-scale but for rounding. In memory is one chunk, the categories and a few numbers for each column.
+scale but for rounding. Kinds are those of the first chunk: a column that is of another in a later
+one is counted as text in another pass, if there can be one, whatever the whole table would show.
+In memory is one chunk, the categories and a few numbers for each column.
 """
 
 from collections import Counter
@@ -21,7 +23,7 @@ from torchsparcs.tables.entries import (
     check_finite,
     count_infinite,
     number,
-    numbers_in,
+    parsed_numbers,
 )
 from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
 from torchsparcs.tables.preprocessing import Inputs
@@ -33,7 +35,15 @@ from torchsparcs.tables.recognition import (
     text_column,
 )
 from torchsparcs.tables.standardization import MergedMoments
-from torchsparcs.tables.target import CHOICES, Target, target_columns, target_numbers, target_table
+from torchsparcs.tables.target import (
+    CHOICES,
+    Target,
+    target_columns,
+    target_numbers,
+    target_table,
+    target_writing,
+)
+from torchsparcs.tables.writing import Writing
 
 MOST_LABELS = 1000  # more of them are no classes
 
@@ -232,6 +242,7 @@ class TargetStatistics(_Statistics):
             raise ValueError(f"Expected a task among {', '.join(CHOICES)}. Got {task!r}.")
         self.task, self.is_numeric = task, True
         self.is_named = self.is_categorical = False
+        self.writing: Writing | None = None  # as the first chunk tells
         self.types: set[np.dtype[Any]] = set()
         self.labels: dict[Any, None] = {}  # as they came, no more than tell that they are many
 
@@ -242,15 +253,17 @@ class TargetStatistics(_Statistics):
         self._add_rows(tuple(name for name, _ in columns), table.rows)
         self.is_named = table.is_named
         if len(columns) > 1:
-            numbers = [target_numbers(*column) for column in columns]
-        else:
-            values = columns[0][1]
-            self._add_labels(table, values)
-            found = numbers_in(values)
-            self.is_numeric &= found is not None
-            numbers = [] if found is None else [found]
-        if self.is_numeric:
-            self._add_numbers(np.column_stack(numbers))
+            self._add_numbers(target_numbers(columns))
+            return
+        values = columns[0][1]
+        self._add_labels(table, values)
+        if self.rows == table.rows:  # the first chunk
+            self.writing = target_writing(values)
+        parse = number if self.writing is None else self.writing.number
+        found = parsed_numbers(values, parse)
+        self.is_numeric &= found is not None
+        if found is not None and self.is_numeric:
+            self._add_numbers(found[:, None])
 
     def _add_labels(self, table: Table, values: np.ndarray) -> None:
         is_number = values.dtype.kind in NUMBERS
@@ -273,10 +286,17 @@ class TargetStatistics(_Statistics):
         self._check_rows()
         is_declared = self.task == "auto" and self.is_categorical
         target = Target.fit(self._few_rows(), "classification" if is_declared else self.task)
-        if target.classes is not None or self.merged is None:
+        if target.classes is not None:
             return target
+        if self.merged is None or not self.is_numeric:
+            raise ValueError(
+                f"Expected numbers in {quoted(self.names)} that are written as in the first chunk. "
+                "Got others: make them numbers."
+            )
         mean, scale, _ = self.merged.moments()
-        return replace(target, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+        writings = () if self.writing is None else (self.writing,)
+        learnt = (tuple(mean.tolist()), tuple(scale.tolist()))
+        return replace(target, mean=learnt[0], scale=learnt[1], writings=writings)
 
     def _few_rows(self) -> Any:
         """Rows from which ``Target.fit`` learns all but mean and scale: it looks at which values

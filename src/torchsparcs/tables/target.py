@@ -1,6 +1,7 @@
 """The target y: labels become class numbers, numbers are standardised, and predictions go back."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,15 +20,19 @@ from torchsparcs.tables.columns import (
     weighted_rows,
 )
 from torchsparcs.tables.entries import (
+    NUMBERS,
     as_numbers,
     check_finite,
     count_bad,
     entries_of,
     is_missing,
+    number,
     numbers_in,
+    parsed_numbers,
     text_of,
 )
 from torchsparcs.tables.standardization import check_bounded, check_moments, moments, standardized
+from torchsparcs.tables.writing import Writing, tell_guesses
 from torchsparcs.training.tasks import TASKS
 
 Label = str | int | bool | float
@@ -43,6 +48,7 @@ class Target(Record):
         task: "regression", "binary" (one logit) or "multiclass" (one for each class).
         classes: the sorted labels, in their own type; None for regression.
         mean, scale: of each output of a regression; () for classes.
+        writings: how each output is written that is text, "€9,492"; () where all are numbers.
 
     Shape:
         - y (rows,) or (rows, outputs)
@@ -65,6 +71,7 @@ class Target(Record):
     classes: tuple[Label, ...] | None = None
     mean: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
+    writings: tuple[Writing | None, ...] = ()
 
     def __post_init__(self) -> None:
         if (
@@ -74,6 +81,8 @@ class Target(Record):
         ):
             raise ValueError(f"Expected the names of the target. Got {self.names!r}.")
         check_names(self.names)
+        if len(self.writings) not in (0, len(self.names)):
+            raise ValueError(f"Expected a writing for each name. Got {self.writings!r}.")
         if self.task == "regression":
             if self.classes is not None:
                 raise ValueError(f"Expected no classes for regression. Got {self.classes!r}.")
@@ -112,7 +121,9 @@ class Target(Record):
         if task != "regression":
             return cls._of_classes(columns, task)
         names = tuple(name for name, _ in columns)
-        values = np.column_stack([target_numbers(*column) for column in columns])
+        writings = tuple(target_writing(values) for _, values in columns)
+        tell_guesses(zip(names, writings, strict=True))
+        values = target_numbers(columns, writings)
         mean, scale, is_constant = moments(values, weight)
         if is_constant.any():
             flat = [names[place] for place in np.flatnonzero(is_constant)]
@@ -120,7 +131,8 @@ class Target(Record):
                 f"Expected a target that varies. Got one value throughout {quoted(flat)}."
             )
         check_bounded("a target", names, mean, scale)
-        return cls(names, task, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+        moments_of = {"mean": tuple(mean.tolist()), "scale": tuple(scale.tolist())}
+        return cls(names, task, **moments_of, writings=writings if any(writings) else ())
 
     @classmethod
     def of_outputs(cls, task: str, outputs: int) -> "Target":
@@ -171,7 +183,7 @@ class Target(Record):
                 f"Expected a target with {len(self.names)} columns. Got {len(columns)}."
             )
         if self.classes is None:
-            values = np.column_stack([target_numbers(*column) for column in columns])
+            values = target_numbers(columns, self.writings)
             names = [name for name, _ in columns]
             result = torch.from_numpy(standardized(values, self.mean, self.scale, names))
             return result[:, 0] if len(self.names) == 1 else result
@@ -292,7 +304,8 @@ def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
     if len(columns) > 1:
         return False
     values = columns[0][1]
-    numbers = numbers_in(values)
+    writing = target_writing(values)
+    numbers = parsed_numbers(values, number if writing is None else writing.number)
     if table.is_categorical(0) or numbers is None or isinstance(values.tolist()[0], bool):
         return True
     distinct = len(np.unique(numbers))
@@ -300,11 +313,22 @@ def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
     return is_whole and (distinct <= 2 or (distinct <= 20 and 10 * distinct <= len(numbers)))
 
 
-def target_numbers(name: str, values: np.ndarray) -> np.ndarray:
-    """The values of a regression's target, all of them finite."""
-    numbers = as_numbers(values, name, "a numeric target for regression")
-    check_finite(count_bad(name, numbers))
-    return numbers
+def target_writing(values: np.ndarray) -> Writing | None:
+    """How the numbers of a target are written that is text; None for plain ones and other text."""
+    is_plain = values.dtype.kind in NUMBERS or numbers_in(values) is not None
+    return None if is_plain else Writing.of(dict.fromkeys(values.tolist()))
+
+
+def target_numbers(
+    columns: Sequence[tuple[str, np.ndarray]], writings: Sequence[Writing | None] = ()
+) -> np.ndarray:
+    """The values of a regression's targets, (rows, outputs), all of them finite."""
+    found = []
+    for (name, values), writing in zip(columns, writings or [None] * len(columns), strict=True):
+        parse = number if writing is None else writing.number
+        found.append(as_numbers(values, name, "a numeric target for regression", parse))
+        check_finite(count_bad(name, found[-1]))
+    return np.column_stack(found)
 
 
 def _sorted_labels(name: str, values: np.ndarray) -> tuple[Label, ...]:
@@ -326,7 +350,8 @@ def _sorted_labels(name: str, values: np.ndarray) -> tuple[Label, ...]:
         raise ValueError(
             f"Expected categories that repeat. Got {len(found)} different values in {len(values)} "
             f"rows of {name!r}: it looks like an identifier or free text; choose another target, "
-            "or regression if it is a number."
+            "or, if it is a number, write it in one way throughout ('1,250 €') and take "
+            "task='regression'."
         )
     return tuple(sorted(found))
 

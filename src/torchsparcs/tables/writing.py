@@ -1,12 +1,13 @@
 """Numbers written for people: thousands apart, a decimal comma, a currency, a unit, percent."""
 
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torchsparcs.files.reading import Record
-from torchsparcs.tables.entries import number
+from torchsparcs.tables.entries import number, text_of
 
 CURRENCY = r"[A-Z]{0,2}[$€£¥₹₽₩]|EUR|USD|GBP|CHF|JPY|CNY|INR|kr\.?"
 UNIT = r"%|‰|[^\W\d_]{1,3}[$€£]|[$€£¥₹₽₩]|[^\W\d_°]{0,10}[°/²³]?[^\W\d_]{1,10}[²³]?"
@@ -91,6 +92,21 @@ class Writing(Record):
             return None
         whole, _, fraction = digits.partition(self.decimal)
         return float(f"{sign}{re.sub(r'[^0-9]', '', whole)}.{fraction or '0'}")
+
+
+def tell_guesses(writings: Iterable[tuple[str, Writing | None]]) -> None:
+    """Warn of thousands that are a guess, by the names of their columns."""
+    guesses = [
+        f"{writing.example!r} in {name!r} is read as {text_of(writing.number(writing.example))}"
+        for name, writing in writings
+        if writing is not None and writing.is_guess
+    ]
+    if guesses:
+        warnings.warn(
+            f"{'; '.join(guesses)}. Where it is not, make the column numbers.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _divided(text: str) -> tuple[str, str, str] | None:
