@@ -19,6 +19,7 @@ from torchsparcs.tables.entries import NUMBERS, is_missing
 ISO = re.compile(
     r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?"
 )
+WRITTEN = re.compile(r"[0-9]{1,2}([./])[0-9]{1,2}\1[0-9]{4}")  # the day or the month first
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAY, START = pd.Timedelta(days=1), pd.Timestamp(2000, 1, 1)  # small numbers, for float32
 
@@ -96,15 +97,45 @@ def dates_in(values: np.ndarray) -> pd.DatetimeIndex | None:
     return pd.DatetimeIndex([times.get(known[value], pd.NaT) for value in entries])
 
 
-def stray_date(values: np.ndarray) -> tuple[int, Any]:
+def date_orders(values: np.ndarray) -> list[str]:
+    """The orders of day, month and year in which all texts of a column are dates.
+
+    One mark stands between them: "31.12.2024", "12/31/2024".
+
+    >>> date_orders(np.array(["1.2.2024", "31.1.2024"], dtype=object))
+    ['%d.%m.%Y']
+    >>> date_orders(np.array(["1/2/2024", "3/2/2024"], dtype=object))
+    ['%d/%m/%Y', '%m/%d/%Y']
+    """
+    texts = [value for value in {*values.tolist()} if not is_missing(value)]
+    found = [WRITTEN.fullmatch(text) if isinstance(text, str) else None for text in texts]
+    marks = {match[1] if match else "" for match in found}
+    if len(marks) != 1 or "" in marks:
+        return []
+    mark = marks.pop()
+    orders = [mark.join(order) for order in (("%d", "%m", "%Y"), ("%m", "%d", "%Y"))]
+    return [order for order in orders if ordered_dates(np.array(texts), order) is not None]
+
+
+def ordered_dates(values: np.ndarray, order: str) -> pd.DatetimeIndex | None:
+    """The dates of a column of text in one of :func:`date_orders`, None where one is not."""
+    dates = pd.DatetimeIndex(pd.to_datetime(values, format=order, errors="coerce"))
+    return None if (dates.isna() & ~pd.isna(values)).any() else dates
+
+
+def stray_date(values: np.ndarray, order: str = "") -> tuple[int, Any]:
     """The first entry of a column that is no date, behind its row."""
     entries = enumerate(values.tolist())
     return next(
-        (row, value) for row, value in entries if not is_missing(value) and not _is_date(value)
+        (row, value)
+        for row, value in entries
+        if not is_missing(value) and not _is_date(value, order)
     )
 
 
-def _is_date(value: Any) -> bool:
+def _is_date(value: Any, order: str) -> bool:
+    if order:
+        return not pd.isna(pd.to_datetime(value, format=order, errors="coerce"))
     text = _local_time(value)
     return bool(text) and not pd.isna(pd.to_datetime(text, format="ISO8601", errors="coerce"))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import Table
-from torchsparcs.tables.dates import PARTS, calendar_parts, dates_in, stray_date
+from torchsparcs.tables.dates import PARTS, calendar_parts, dates_in, ordered_dates, stray_date
 from torchsparcs.tables.entries import (
     StrayEntry,
     as_numbers,
@@ -40,6 +40,8 @@ class Column(Record):
         has_rest: whether texts without a name count as one, "other".
         writing: how numbers are written that are text and not plain ones.
         others: the texts that count as "other", () where they are too long to keep.
+        order: of day, month and year where dates are text and not as ISO 8601 has them.
+        reason: why the column is left out, in words.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Column(Record):
     has_rest: bool = False
     writing: Writing | None = None
     others: tuple[str, ...] = ()
+    order: str = ""
+    reason: str = ""
 
     def __post_init__(self) -> None:
         known = () if self.categories is None else self.categories
@@ -134,9 +138,11 @@ def _numbers(column: Column, values: np.ndarray) -> Encoded:
 
 def _dates(column: Column, values: np.ndarray) -> Encoded:
     dates = dates_in(values)
+    if dates is None and column.order:
+        dates = ordered_dates(values, column.order)
     if dates is None:
         expected = f"dates in {column.name!r}, as in fit"
-        row, example = stray_date(values)
+        row, example = stray_date(values, column.order)
         raise StrayEntry(column.name, expected, example, row)
     return _with_gaps(calendar_parts(dates, column.categories or ()))
 

@@ -61,7 +61,7 @@ def settled(
     told = {0}
     for column, own, varies in zip(columns, places, varying, strict=True):
         if column.name in left_out:
-            kept.append(Column(column.name, (), "identifier"))
+            kept.append(Column(column.name, (), "identifier", reason="numbers that name rows"))
             continue
         pattern = int(patterns[own[0]]) if own else 0
         kept.append(_kept(column, varies, pattern, pattern in told, merged.low[own[:1]]))

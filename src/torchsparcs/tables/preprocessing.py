@@ -130,10 +130,15 @@ class Inputs(Record):
     def told(self) -> "Inputs":
         """Itself, after warnings of columns that are left out, and of thousands by a guess."""
         tell_guesses((column.name, column.writing) for column in self.columns)
-        if left := [column.name for column in self.columns if column.kind == "identifier"]:
+        left = [
+            f"{column.name!r} ({column.reason or 'an identifier'})"
+            for column in self.columns
+            if column.kind == "identifier"
+        ]
+        if left:
+            more = f" and {len(left) - 5} more" * (len(left) > 5)
             warnings.warn(
-                f"Left out, as nothing can be learnt from an identifier or free text: "
-                f"{quoted(left)}.",
+                f"Left out, as nothing can be learnt from them: {', '.join(left[:5])}{more}.",
                 UserWarning,
                 stacklevel=4,
             )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from torchsparcs.tables.columns import Table
-from torchsparcs.tables.dates import PARTS, dates_in
+from torchsparcs.tables.dates import PARTS, date_orders, dates_in
 from torchsparcs.tables.encoding import REST, Column
 from torchsparcs.tables.entries import entries_of, is_missing, numbers_in, text_of
 from torchsparcs.tables.writing import Writing
@@ -35,6 +35,10 @@ def recognised(table: Table, index: int) -> Column:
         return Column(name)
     if dates_in(values) is not None:
         return Column(name, (*PARTS,), "date")
+    if orders := date_orders(values):
+        if len(orders) == 1:
+            return Column(name, (*PARTS,), "date", order=orders[0])
+        return Column(name, (), "identifier", reason="looks like dates; YYYY-MM-DD is understood")
     if writing := Writing.of(dict.fromkeys(entries_of(values))):
         return Column(name, writing=writing)
     return Column(name, (), "text")
@@ -62,7 +66,7 @@ def text_column(name: str, counts: Mapping[str, int], rows: int, missing: int) -
         common = [text for text in named if counts[text] >= LEAST_NAMED and text != REST]
         named = sorted(common, key=lambda text: (-counts[text], text))[:MOST_NAMED]
     if is_identifying(len(counts), rows) or (counts and not named):
-        return Column(name, (), "identifier")
+        return Column(name, (), "identifier", reason="text that hardly repeats")
     if len(counts) + (missing > 0) < 2 or not counts:
         return Column(name, (), "constant")
     gaps = "told" if missing else "none"
