@@ -301,7 +301,7 @@ class TestDates:
         assert Inputs.from_json(json.loads(json.dumps(inputs.to_json()))) == inputs
         again = inputs.encode(pd.DataFrame({"d": ["2024-01-10"], "b": [1]}))
         assert again[0, 0] == found[0]
-        with pytest.raises(ValueError, match="dates in 'd', as in fit. Got text .* 'soon' in row"):
+        with pytest.raises(ValueError, match=r"dates in 'd', as in fit. Got text .* 'soon' in row"):
             inputs.encode(pd.DataFrame({"d": [table["d"][0], "soon"], "b": [1, 2]}))
 
     def test_of_two_orders_are_left_out_and_told(self):
