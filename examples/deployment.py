@@ -1,7 +1,8 @@
 """A search, and one file with the network and its preprocessing, for machines without torch.
 
-Out come ``cars.onnx``, which takes the columns in their own units, ``new_cars.csv`` and what the
-network says of it, ``expected.csv``. ``deployed.py`` then needs NumPy and onnxruntime alone.
+Out come ``cars.onnx``, which takes the encoded columns in their own units, ``new_cars.csv`` and
+what the network says of it, ``expected.csv``. ``deployed.py`` then needs NumPy and onnxruntime
+alone.
 
     python examples/deployment.py FOLDER && python examples/deployed.py FOLDER
 """

@@ -1,4 +1,4 @@
-"""The smallest network a task needs, found in one training run by spectral architecture search."""
+"""The smallest network a task needs, found by spectral architecture search."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.searching.folded import is_splitter
 from torchsparcs.searching.refit import refit
 from torchsparcs.searching.result import SearchResult
@@ -159,8 +160,9 @@ class _Sparcs(BaseEstimator):
         else:
             X = validate_data(self, X, reset=False, **NUMBERS)
         network = copy.deepcopy(self.network_).cpu().double()
+        assert isinstance(network, CompactNetwork)
         with evaluation_mode(network):
-            return network(inputs.transform(X).double())
+            return network(inputs.transform(X, network.reads).double())
 
 
 class SparcsClassifier(ClassifierMixin, _Sparcs):

@@ -172,11 +172,12 @@ def test_the_folder_of_a_network_says_its_version_too(tmp_path):
 def test_names_are_shown_as_they_are(run, tmp_path):
     """Rich markup in the name of a column is text."""
     result = torchsparcs.load_result(run)
-    reads_one = torchsparcs.CompactNetwork([5, 3], [(1, 0)], reads=[0])
-    front = (dataclasses.replace(result.best(), network=reads_one),)
-    dataclasses.replace(result, front=front).save(tmp_path)
-    outcome = sparcs("show", tmp_path)
-    assert f"It reads 1 of 4 columns, not '{MARKUP}', 'soil', 'planet'." in outcome.out
+    named = {(1,): f"1 of 4 columns: '{MARKUP}'", (0, 2, 3, 4): "2 of 4 columns: 'length', 'soil'"}
+    for reads, words in named.items():
+        network = torchsparcs.CompactNetwork([5, 3], [(1, 0)], reads=reads)
+        front = (dataclasses.replace(result.best(), network=network),)
+        dataclasses.replace(result, front=front).save(tmp_path, force=True)
+        assert f"It reads {words}." in sparcs("show", tmp_path).out
 
 
 def test_a_second_search_takes_the_next_folder(table, tmp_path, monkeypatch):
@@ -621,7 +622,7 @@ def test_a_column_that_is_dropped(tmp_path, table, monkeypatch):
     train = Executor.train
 
     def stop(executor, name, *rest, **more):
-        if name != "training":
+        if name != "training asleep":
             return train(executor, name, *rest, **more)
         raise KeyboardInterrupt
 
@@ -656,7 +657,7 @@ class TestResume:
 
         def stop(executor, name, *rest, **more):
             names.append(name)
-            if name == "training":
+            if name == "training awake":
                 raise KeyboardInterrupt
             return train(executor, name, *rest, **more)
 

@@ -73,7 +73,7 @@ def test_a_search_that_was_interrupted_goes_on_where_its_folder_and_data_went(
     train = Executor.train
 
     def stop(executor, name, *rest, **more):
-        if name == "training":
+        if name == "training asleep":
             raise KeyboardInterrupt
         return train(executor, name, *rest, **more)
 

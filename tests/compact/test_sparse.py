@@ -64,6 +64,13 @@ class TestSparseNetworks:
         assert again.parameter_count == 9
         assert torch.equal(again(x), sparse(x))
 
+    def test_of_very_wide_inputs_have_room_for_those_that_are_read(self, tmp_path):
+        wide = CompactNetwork(
+            [400_000, 100, 1], [(1, 0), (2, 1)], reads=[1, 5], kept={"1_0": [0, 1, 2]}
+        )
+        save(wide, tmp_path / "wide.safetensors")
+        assert load(tmp_path / "wide.safetensors").parameter_count == wide.parameter_count
+
     def test_go_to_onnx_with_their_zeros(self, direct, tmp_path):
         onnxruntime = pytest.importorskip("onnxruntime")
         sparse = both(direct)[1].float()

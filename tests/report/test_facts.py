@@ -9,7 +9,7 @@ from reports import X, Y, chain_result, searched_dense_result, small_result, unj
 
 from torchsparcs import History, SpectralNetwork, load_result
 from torchsparcs.report import facts_of
-from torchsparcs.report.facts import DRAWN
+from torchsparcs.report.facts import LINEAR
 from torchsparcs.report.wording import score_words
 from torchsparcs.searching.refit import refit
 
@@ -69,7 +69,7 @@ def test_only_the_linear_model_was_kept_linear(result):
     for found in (*result.front, result.linear):
         assert (found.penalty_weight is None) == (found.member is None) == (found is result.linear)
     kept = {found["member"]: found["kept_linear"] for found in facts_of(result)["candidates"]}
-    assert kept == {member: member == DRAWN for member in kept}
+    assert kept == {member: member == LINEAR for member in kept}
     search = dict(facts_of(result)["about"][1]["facts"])
     assert search["penalty weights"] == "kept linear, 0.001, 0.0001"
 
@@ -116,6 +116,20 @@ def test_rules_are_marked(result):
     assert marked["best"]["score_words"] == score_words(best.expected, is_classes)
     assert marked["best"]["judged_words"] == score_words(best.score, is_classes)
     assert len(facts["candidates"]) in (len(result.front), len(result.front) + 1)
+
+
+def test_how_networks_were_trained_in_older_folders():
+    small = small_result("binary")
+
+    def words(**changes):
+        settings = {n: v for n, v in small.settings.items() if n != "config"} | changes
+        told = facts_of(dataclasses.replace(small, settings=settings))["about"][1]["facts"]
+        return dict(told)["trained"]
+
+    ways = {"ways": ["asleep", "awake"]}
+    assert words(config=ways) == "asleep, awake"
+    assert words(config=ways, way="awake") == "awake"  # one of them was chosen then
+    assert words() == "not recorded"
 
 
 def test_what_an_older_folder_lacks(older, tmp_path):

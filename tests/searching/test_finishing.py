@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 from torchsparcs import CompactNetwork, SearchConfig, load_result, search
+from torchsparcs.searching import finishing
 
 CONFIG = SearchConfig(steps=60, epochs=1, longest=60, ways=("asleep",))
 OPTIONS = {"widths": (12,), "penalty_weights": (1e-3,), "validation": 2, "device": "cpu"}
@@ -123,3 +125,19 @@ def test_a_refit_brings_no_number_back(result):
     again = refit(found, x, y, steps=5, validation=2, device="cpu", progress=False)
     sizes = {each.parameters for each in (*found.front, found.linear)}
     assert {each.parameters for each in again.front} <= sizes
+
+
+def test_a_fit_of_few_rows_has_rows_to_be_fitted_to(monkeypatch):
+    monkeypatch.setattr(finishing, "MOST_ROWS", 10)
+    weights = torch.ones(2, 5_000)
+    weights[0, 3:] = 0  # it sees three rows of thousands
+    some = finishing._some_rows(weights, 0)
+    assert weights[0, some].sum() == 3
+    assert torch.equal(some, some.sort().values)
+    assert 200 <= len(some) <= 213
+
+
+def test_groups_that_can_get_no_smaller_are_left_alone(result):
+    """Each size of a network is judged once."""
+    drawn = [a for a in result[0].attempts if a.member is None and a.cut]
+    assert len({(a.parameters, a.score, a.loss) for a in drawn}) == len(drawn)

@@ -323,7 +323,13 @@ def test_bad_input():
     ]:
         with pytest.raises(ValueError, match=message):
             found(**options)
-    for options in ({"steps": 0}, {"shrink": 1.0}, {"ways": ("sleepy",)}, {"ways": ()}):
+    for options in (
+        {"steps": 0},
+        {"shrink": 1.0},
+        {"ways": ("sleepy",)},
+        {"ways": ()},
+        {"ways": ("asleep",) * 2},
+    ):
         with pytest.raises(ValueError, match=f"Expected {next(iter(options))}"):
             SearchConfig(**options)
 

@@ -94,6 +94,17 @@ def trained(seed=0, config=CONFIG, **options):
     return state(network), network.recruited, history.train_loss, history.validation_loss
 
 
+def test_calls_of_other_kinds_are_no_same_call(monkeypatch):
+    """One process names a network, the other does not."""
+    theirs = ({"rows": 5, "network": "mine"}, None)
+    monkeypatch.setattr(Ranks, "gather", lambda self, value: [theirs, value])
+    with (
+        pytest.raises(ValueError, match=r"Process 1 got other network than process 0"),
+        Ranks(1, 2).same_call() as given,
+    ):
+        given |= {"rows": 5}
+
+
 class TestTraining:
     def test_two_processes_are_one(self, tmp_path):
         alone = trained(validation=kinks(50))

@@ -37,7 +37,7 @@ USAGE_ERROR = typer.BadParameter.__mro__[1]  # typer has its own click, or the s
 PATIENCE = 10  # seconds that others have to say what is wrong, before this process does
 
 app = typer.Typer(
-    help="The smallest neural network a table needs, found in one training run.",
+    help="The smallest neural network a table needs, found with one command.",
     epilog="sparcs --version prints the version.",
     no_args_is_help=True,
     add_completion=False,

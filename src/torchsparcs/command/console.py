@@ -59,7 +59,8 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     picked, linear = result.pick(pick), result.linear
     is_narrow = console.width < NARROW
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name in ("#", "parameters", "MACs", "accuracy" if is_accuracy else "R²", "as judged"):
+    measure = f"expected {'accuracy' if is_accuracy else 'R²'}"
+    for name in ("#", "parameters", "MACs", measure, "as judged"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("rule", max_width=len("smallest") if is_narrow else None)
     table.add_column("layers", overflow="fold")
@@ -133,9 +134,9 @@ def _columns_read(result: SearchResult, candidate: Candidate) -> str:
     if not others:
         return ""
     text = f" It reads {len(read):,} of {len(inputs.names):,} columns"
-    if len(others) <= FEW_COLUMNS:
-        return f"{text}, not {quoted(others)}."
-    return f"{text}: {quoted([*read])}." if len(read) <= FEW_COLUMNS else f"{text}."
+    if len(read) <= min(FEW_COLUMNS, len(others)):
+        return f"{text}: {quoted([*read])}."
+    return f"{text}, not {quoted(others)}." if len(others) <= FEW_COLUMNS else f"{text}."
 
 
 def print_files(console: Console, folder: Path, lacking: str | None) -> None:

@@ -15,7 +15,7 @@ from torchsparcs.compact.direct import (
     layer_labels,
     layer_slices,
 )
-from torchsparcs.compact.sparse import SparseLinear
+from torchsparcs.compact.sparse import MOST_SPARSE, SparseLinear
 from torchsparcs.spectral.activations import Activation, HasActivation
 from torchsparcs.spectral.network import Size, check_input, checked_widths
 
@@ -125,8 +125,9 @@ class CompactNetwork(nn.Module, HasActivation):
         matrices = _with_biases(blocks, biases)
         kept = {
             f"{target}_{source}": matrix.flatten().nonzero().squeeze(1).tolist()
-            for (target, source), matrix in matrices.items()
+            for (target, source), matrix in (matrices.items() if sparse else ())
             if matrix.any()
+            and matrix.numel() <= MOST_SPARSE
             and not matrix[:, : None if _carries_bias(target, source, blocks, biased) else -1].all()
         }
         network = cls(
@@ -136,7 +137,7 @@ class CompactNetwork(nn.Module, HasActivation):
             activation=copy.deepcopy(direct.activation),
             biased=biased,
             maximal=maximal,
-            kept=kept if sparse else None,
+            kept=kept or None,
             device="meta",
             dtype=dtype,
         )

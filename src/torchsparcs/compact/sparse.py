@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+MOST_SPARSE = 2**25  # numbers that a block has room for, when it unfolds
+
 
 class SparseLinear(nn.Module):
     """A linear map whose parameters are those weights and biases that are not zero.

@@ -11,7 +11,7 @@ FORMATS: dict[str, tuple[str, Callable[[DeployedNetwork, Path], None], str]] = {
     "onnx": (
         ".onnx",
         to_onnx,
-        "It takes the columns in their own units; their names are in its metadata.",
+        "It takes the encoded columns in their own units; their names are in its metadata.",
     ),
     "safetensors": (
         ".safetensors",
@@ -22,7 +22,7 @@ FORMATS: dict[str, tuple[str, Callable[[DeployedNetwork, Path], None], str]] = {
     "torch": (
         ".pt2",
         to_torch_export,
-        "It takes the columns in their own units and needs PyTorch alone: "
+        "It takes the encoded columns in their own units and needs PyTorch alone: "
         "torch.export.load({path!r}).module()",
     ),
 }

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.compact.sparse import MOST_SPARSE
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import check_memory, read_as
 from torchsparcs.spectral.chain import SpectralChain, SpectralCNN
@@ -28,7 +29,6 @@ KEY = "torchsparcs"
 TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 LONGEST = 2**24  # bytes of a header, and 8 more for each byte of the numbers
 MOST_NUMBERS = 2**59  # in a tensor: their bytes can be counted
-MOST_SPARSE = 2**25  # numbers that a sparse block has room for: it unfolds
 DEEPEST = 2 * 10**7  # layers times connections: that many take seconds to build
 INSTEAD = "Write its state_dict() instead, and load that into a network that you build again."
 
@@ -252,9 +252,11 @@ def _checked_header(data: dict[str, Any], tensors: int) -> Header:
         raise ValueError("more tensors than layers and connections")
     if len(layers) * len(links) > DEEPEST:
         raise ValueError(f"{len(layers)} layers with {len(links)} connections")
+    reads = options.get("reads")
+    wide = [*layers] if reads is None else [len(reads), *layers[1:]]
     for name in options.get("kept") or ():
         ends = [
-            layers[int(end)]
+            wide[int(end)]
             for end in name.split("_")
             if end.isdecimal() and len(end) < 9 and int(end) < len(layers)
         ]

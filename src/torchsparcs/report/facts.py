@@ -124,13 +124,15 @@ def _rules(result: SearchResult) -> list[str]:
     return [rule for rule in RULES if rule != "linear" or result.linear is not None]
 
 
-DRAWN = -1  # the place of networks that nobody in the history was cut to
+DRAWN, LINEAR = -1, -2  # the places of networks that nobody in the history was cut to
 
 
 def _member(result: SearchResult, found: Candidate | Attempt) -> int:
     """The place in the history; where that is of one network, the first."""
     if found.member is None:
-        return DRAWN if result.preprocessing is not None else 0
+        neurons = found.neurons if isinstance(found, Attempt) else sum(found.widths[1:-1])
+        is_table = result.preprocessing is not None
+        return (DRAWN if neurons else LINEAR) if is_table else 0
     return found.member
 
 
@@ -178,7 +180,11 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         _row(result, ", ".join(names[place]), found.architecture, found)
         for place, found in enumerate(candidates)
     ]
-    trained = [found for found in result.attempts if found.cut == 0 and found.neurons > 0]
+    trained = [
+        found
+        for found in result.attempts
+        if found.cut == 0 and found.neurons > 0 and _member(result, found) >= 0
+    ]
     if not trained:
         size = {"parameters": offered.parameters, "macs": offered.macs, "score": ""}
         words = " → ".join(map(str, offered.widths))
@@ -271,7 +277,7 @@ BINS = 30  # of a histogram
 def curves_of(result: SearchResult, candidate: Candidate) -> dict[str, Any] | None:
     """The curves of the network that ``candidate`` was cut from; None where none are recorded."""
     losses, member = result.history.train_loss, _member(result, candidate)
-    if not losses or member == DRAWN or (member and member >= len(losses[0])):
+    if not losses or member < 0 or (member and member >= len(losses[0])):
         return None
     return training_curves(result.history_of(candidate))
 

@@ -274,13 +274,14 @@ def _rest(count: int) -> list[str]:
 def _search(result: SearchResult) -> dict[str, str | None]:
     settings, is_table = result.settings, result.preprocessing is not None
     budget, steps, fits = (settings.get(n) for n in ("max_parameters", "refit_steps", "fits"))
+    ways = settings.get("config", {}).get("ways", "not recorded")
     penalties = (f"{weight:.3g}" for weight in settings.get("penalty_weights", []))
     shares = f"{fits}{' for each penalty weight' * is_table}, each to its part of the rows"
     return {
         "refitted": f"from an earlier search, {counted(steps, 'step')}" if steps else None,
         "widths allowed": " → ".join(map(str, settings["widths"])),
         "activation": result.best().network.activation_name,
-        "trained": ", ".join(settings["config"]["ways"]) if is_table else None,
+        "trained": _text(settings.get("way", ways)) if is_table else None,
         "penalty weights": ", ".join(["kept linear", *penalties]) if is_table else None,
         "fits": None if fits == 1 else shares,
         "budget": "none" if budget is None else counted(budget, "parameter"),

@@ -29,7 +29,7 @@ SHRINK = 0.75  # from one size to the next
 LINEAR_TURNS, FIT_TURNS, DRAWN_TURNS, CUT_TURNS = 80, 80, 150, 40
 FEWEST_TURNS = 5
 FIRST_SHARE = 0.3  # of the turns, in which all decays compete
-MOST_ROWS = 10_000  # that are fitted to, drawn at random
+MOST_ROWS, FEWEST_ROWS = 10_000, 200  # that are fitted to, of all and of each fit
 LINEAR_DECAYS = (*DECAYS, 0.3)
 PLAIN, LINEAR = -1, -2  # the groups of networks that were drawn, not trained
 
@@ -73,9 +73,9 @@ class Finishing:
         self.outputs, self.widest, self.progress = outputs, widest, progress
         self.effort = min(1.0, effort)
         inputs, targets = self.folded.pair
-        drawn = torch.randperm(len(inputs), generator=_generator(seed))[:MOST_ROWS]
-        some = drawn.sort().values.to(inputs.device)
-        weights = self.folded.member_weights(1)[:, some]
+        weights = self.folded.member_weights(1)
+        some = _some_rows(weights, seed)
+        weights = weights[:, some]
         rows = Rows(inputs[some], targets[some], weights, self.folded.task)
         is_sent = family.executor.engine.workers > 1
         self.rows = rows.to(torch.device("cpu")) if is_sent else rows
@@ -84,8 +84,9 @@ class Finishing:
         """The linear model of all columns, fitted under each of several decays."""
         group = [_drawn(like, 0, self.seed, skip=True) for _ in range(self.folded.fits)]
         rung = Rung(LINEAR, 0, "linear", group, NOBODY, 0)
-        pairs = [(rung, decay) for decay in LINEAR_DECAYS]
-        return self._under_decays("linear", [pairs], self._turns(LINEAR_TURNS))[0]
+        pairs = [[(rung, decay)] for decay in LINEAR_DECAYS]
+        fits = self._under_decays("linear", pairs, self._turns(LINEAR_TURNS))
+        return [each for batch in fits for each in batch]
 
     def run(
         self, rungs: Sequence[Rung], linear: Sequence[Decayed], largest: int | None
@@ -145,7 +146,7 @@ class Finishing:
         return [max(kind, key=_score) for kind in kinds if kind]
 
     def _fitted(self, name: str, batches: list[list[Rung]], turns: int) -> list[Decayed]:
-        """Every rung fitted under its best decay; those of a batch at once.
+        """Every rung fitted under every decay; those of a batch at once.
 
         All decays have the first turns; what is left of them is for the best one of each rung.
         """
@@ -153,8 +154,8 @@ class Finishing:
         pairs = [[(rung, decay) for rung in batch for decay in DECAYS] for batch in batches]
         tried = self._under_decays(name, pairs, first)
         best = [[min(some, key=_loss) for some in _chunks(batch, len(DECAYS))] for batch in tried]
-        fitted = self._under_decays(f"{name} on", best, turns - first)
-        return [each for batch in (*best, *fitted) for each in batch]
+        finished = self._under_decays(f"{name} on", best, turns - first)
+        return [each for batch in (*tried, *finished) for each in batch]
 
     def _under_decays(
         self, name: str, batches: list[list[Decayed]], turns: int
@@ -185,7 +186,7 @@ class Finishing:
             ((batch[place % len(batch)][0], place // len(batch) + 1), group)
             for batch, cuts in zip(batches, made, strict=True)
             for place, group in enumerate(cuts)
-            if is_read(group[-1]).any()  # a constant is no network
+            if group and is_read(group[-1]).any()  # a constant is no network
         ]
         return self._judged([of for of, _ in cut], [group for _, group in cut])
 
@@ -249,6 +250,16 @@ def _drawn(like: DirectSpace, width: int, seed: int, *, skip: bool) -> DirectSpa
     )
 
 
+def _some_rows(weights: Tensor, seed: int) -> Tensor:
+    """Rows to fit to, in their order: drawn at random, and a few at least of every fit's own.
+
+    ``weights``: (fits, rows), how much each row counts for each.
+    """
+    order = torch.randperm(weights.shape[1], generator=_generator(seed)).to(weights.device)
+    own = [order[mine[order] > 0][:FEWEST_ROWS] for mine in weights]
+    return torch.cat([order[:MOST_ROWS], *own]).unique()
+
+
 def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed % 2**63)
 
@@ -281,33 +292,31 @@ def _cuts(
     networks: list[DirectSpace],
     decays: list[float],
 ) -> list[list[DirectSpace]]:
-    """Groups, each with its decay, at smaller and smaller sizes; of all groups at each size."""
-    rows, fits, count = rows.to(networks[0].weights.device), len(rows.weights), len(decays)
+    """Groups, each with its decay, at smaller and smaller sizes; of all groups at each size.
+
+    A group that can get no smaller is empty from then on.
+    """
+    rows, fits = rows.to(networks[0].weights.device), len(rows.weights)
     seen = [rows.inputs[weights > 0] for weights in rows.weights]
-    each = [decay for decay in decays for _ in range(fits)]
-    sizes = [connection_count(networks[place * fits + fits - 1]) for place in range(count)]
+    left = dict(enumerate(_chunks(networks, fits)))
     found = []
-    while max(sizes) > smallest:
-        sizes = [max(smallest, math.floor(size * SHRINK)) for size in sizes]
+    while left := {n: g for n, g in left.items() if connection_count(g[-1]) > smallest}:
         cut: list[DirectSpace] = []
-        for place, (size, decay) in enumerate(zip(sizes, decays, strict=True)):
-            *others, last = networks[place * fits : (place + 1) * fits]
-            kept = cut_connections(last, seen[-1], size, rows.task, decay)
+        for place, (*others, last) in left.items():
+            size = max(smallest, math.floor(connection_count(last) * SHRINK))
+            kept = cut_connections(last, seen[-1], size, rows.task, decays[place])
             size = min(size, connection_count(kept))  # none judges that is larger
             cut += [
-                cut_connections(other, mine, size, rows.task, decay)
+                cut_connections(other, mine, size, rows.task, decays[place])
                 for other, mine in zip(others, seen[:-1], strict=True)
             ]
             cut.append(kept)
-        networks = fitted(
-            cut,
-            (rows.inputs, rows.targets),
-            rows.weights.repeat(count, 1),
-            each,
-            rows.task,
-            turns=turns,
-        )
-        groups = _chunks(networks, fits)
-        sizes = [min(n, connection_count(g[-1])) for n, g in zip(sizes, groups, strict=True)]
-        found += groups
+        groups = _fits(rows, turns, cut, [decays[place] for place in left])
+        smaller = dict(zip(left, groups, strict=True))
+        left = {
+            place: group
+            for place, group in smaller.items()
+            if connection_count(group[-1]) < connection_count(left[place][-1])
+        }
+        found += [smaller.get(place, []) for place in range(len(decays))]
     return found

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -235,7 +236,7 @@ class FoldedData:
         """The number of rows that some fit is fitted to."""
         return int(self.folds.is_fitted.sum())
 
-    @property
+    @cached_property
     def pair(self) -> tuple[Tensor, Tensor]:
         """The rows that some fit is fitted to, inputs and targets."""
         fitted = self.folds.is_fitted
@@ -262,7 +263,7 @@ class FoldedData:
         pair = self.inputs[rows], self.targets[rows]
         return pair, None if (weights == 1).all() else weights
 
-    @property
+    @cached_property
     def judging(self) -> tuple[Tensor, Tensor]:
         """The rows that judge, inputs and targets."""
         rows = self.folds.judged

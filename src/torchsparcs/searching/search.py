@@ -49,33 +49,35 @@ def search(
     resume: bool | Literal["auto"] = False,
     progress: bool = True,
 ) -> SearchResult:
-    """The front of score against size for a table, from one population of spectral networks.
+    """The front of score against size for a table, from populations of spectral networks.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).uniform(-1, 1, (300, 3))
-    >>> y = np.abs(x[:, 0])  # |x| = 2 max(x, 0) − x: one column, one neuron and a skip
-    >>> result = search(x, y, config=SearchConfig(steps=300), progress=False)
+    >>> y = np.abs(x[:, 0])  # |x| = max(x, 0) + max(−x, 0): one column and two neurons
+    >>> result = search(x, y, config=SearchConfig(steps=100), progress=False)
     >>> result.smallest().architecture
-    '1 of 3 → 1 → 1, skip 1 → 1'
+    '1 of 3 → 2 → 1'
     >>> result.predict(x).shape
     (300,)
 
     A short pilot finds the smallest penalty weight that recruits nothing. From there a path of
-    weights goes down, one member of the population for each weight and each part of the data. The
-    trained members are then cut, size by size, and fine-tuned together. In the end the best of each
-    size, and plain networks beside them, are fitted by L-BFGS under several weight decays and lose
-    single connections, so that weights of a matrix may be missing: a candidate's parameters are
-    the weights and biases that it has. Every candidate is scored on rows that
-    networks made in the same way were not fitted to; it is itself fitted to all rows.
-    The same rows choose among many candidates, so the best score flatters; what a candidate has
-    as ``expected`` is corrected for that choice. Columns are standardised with all rows.
+    weights goes down. Each of several strategies trains a population, one member for each weight
+    and each part of the data; one that diverges is left out. The trained members of all of them are
+    then cut, size by size, and fine-tuned together. In the end the best of each size, and plain
+    networks beside them, are fitted by L-BFGS under several weight decays and lose single
+    connections, so that weights of a matrix may be missing: a candidate's parameters are the
+    weights and biases that it has. The linear model is fitted and cut in the same way. Every
+    candidate is scored on rows that networks made in the same way were not fitted to; it is itself
+    fitted to all rows. The same rows choose among many candidates, so the best score flatters; what
+    a candidate has as ``expected`` is corrected for that choice. Columns are standardised with all
+    rows.
 
     A network of your own, a ``SpectralCNN`` say, is trained once, then cut and fine-tuned rung by
     rung: ``search(images, labels, network=SpectralCNN([3, 32, 64, 64, 10]))``.
 
     Args:
-        X: (rows, columns), an array, tensor or DataFrame; text is one-hot encoded, everything is
-            standardised, and that travels with the result.
+        X: (rows, columns), an array, tensor or DataFrame of numbers, text and dates, some of them
+            missing; all of it becomes standardised numbers, and how travels with the result.
             A :class:`RowStream` or a memory map need not fit into memory: one pass learns from all
             rows how to standardise them, and draws those the search works on.
         y: (rows,), or (rows, outputs) for regression; a stream has its own.

@@ -68,8 +68,11 @@ class SearchConfig:
     def __post_init__(self) -> None:
         check_counts(self, "steps", "epochs", "longest", "batch_size", "path")
         check_amounts(self, "lr", "tune_share")
-        if not self.ways or not set(self.ways) <= set(STRATEGIES):
-            raise ValueError(f"Expected ways among {', '.join(STRATEGIES)}. Got {self.ways!r}.")
+        known = len(set(self.ways) & set(STRATEGIES))
+        if not self.ways or known < len(self.ways):
+            raise ValueError(
+                f"Expected ways, each once, among {', '.join(STRATEGIES)}. Got {self.ways!r}."
+            )
         if not 0 < self.shrink < 1:
             raise ValueError(f"Expected shrink to be between 0 and 1. Got {self.shrink!r}.")
 

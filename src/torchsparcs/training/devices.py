@@ -131,7 +131,8 @@ class Ranks:
             if failed is not None:
                 raise failed
         for rank, (its, _) in enumerate(calls):
-            if different := [name for name in calls[0][0] if its[name] != calls[0][0][name]]:
+            first = calls[0][0]
+            if different := [n for n in {**first, **its} if its.get(n) != first.get(n)]:
                 raise ValueError(
                     f"Expected the same call in all {self.world} processes. Process {rank} got "
                     f"other {', '.join(different)} than process 0."

@@ -127,7 +127,8 @@ function pruningView(host) {
 }
 
 function pruningWords() {
-  const others = facts.is_table ? " Grey lines are those trained with other penalties." : "";
-  byId("pruning-note").textContent = facts.attempts.length
-    ? `The blue line is the network this candidate was cut from, on its way down: cut, refitted, fine-tuned and judged at every size.${others}` : "";
+  const others = facts.is_table ? " Grey lines are those trained with other penalties or in other ways." : "";
+  byId("pruning-note").textContent = !facts.attempts.length ? ""
+    : chosen().member < 0 ? `The blue line joins all ${chosen().member === -2 ? "linear models" : "plain networks"} that were fitted and cut, of one start or another.${others}`
+    : `The blue line is the network this candidate was cut from, on its way down: cut, refitted, fine-tuned and judged at every size.${others}`;
 }
