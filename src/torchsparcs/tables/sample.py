@@ -1,6 +1,6 @@
 """A uniform sample of rows that do not fit into memory, with the statistics of all of them.
 
-Both come from one pass. A search takes at most 12,000 steps of 128 rows, 1.5 million in all, and
+Both come from one pass. A search takes at most 5,000 steps of 128 rows, 640,000 in all, and
 would see few of the rows that a sample leaves out.
 """
 

@@ -75,9 +75,12 @@ class Writing(Record):
 
     @property
     def is_guess(self) -> bool:
-        """Whether the decimal mark may as well be the other: "1.250 €", and no other shows it."""
+        """Whether points are taken for thousands and nothing shows that: "1.250 €" alone.
+
+        Nobody writes three decimals behind a comma in every row, so that "$1,250" is no guess.
+        """
         point, comma = (Writing(mark, self.unit).number(self.example) for mark in MARKS)
-        return point is not None and comma is not None and point != comma
+        return self.decimal == "," and None not in (point, comma) and point != comma
 
     def number(self, value: Any) -> float | None:
         """``value`` as a float, NaN where it is missing, None where it is written otherwise."""
