@@ -22,6 +22,7 @@ from torchsparcs import load, load_result
 from torchsparcs.files import reading as limits
 from torchsparcs.images import cifar
 from torchsparcs.images.datasets import load_images
+from torchsparcs.tables import parquet as parquet_files
 from torchsparcs.tables import readers
 from torchsparcs.tables.datasets import load_dataset
 from torchsparcs.tables.preprocessing import Inputs
@@ -171,7 +172,7 @@ class TestClaims:
     ):
         make, read, words = CLAIMS[name]
         path = make(tmp_path)
-        for module in (limits, readers):
+        for module in (limits, readers, parquet_files):
             monkeypatch.setattr(module, "memory", lambda: MUCH // 16)
         monkeypatch.setattr(cifar, "LARGEST", MUCH // 16)
         with pytest.raises(ValueError, match=words):  # what is imported on the way is not counted
@@ -203,7 +204,7 @@ class TestClaims:
 
     def test_rows_are_counted_before_they_are_looked_at(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=repeated("", 2**20), y=np.zeros(2**20))
-        monkeypatch.setattr(readers.ParquetFiles, "_measured", None)
+        monkeypatch.setattr(parquet_files.ParquetFiles, "_measured", None)
         monkeypatch.setattr(limits, "memory", lambda: MUCH // 16)
         with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0168 GB"):
             load_dataset(path)
@@ -225,9 +226,9 @@ class TestClaims:
     def test_what_is_taken_counts_once(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=np.arange(2000.0), y=[1] * 2000)
         free = itertools.count(300_000, -10_000)  # less with every frame
-        for module in (limits, readers):
+        for module in (limits, readers, parquet_files):
             monkeypatch.setattr(module, "memory", lambda: next(free))
-        monkeypatch.setattr(readers, "AT_ONCE", 100)
+        monkeypatch.setattr(parquet_files, "AT_ONCE", 100)
         assert len(load_dataset(path).X) == 2000
 
     def test_files_that_told_less_than_they_have(self, tmp_path, monkeypatch):
@@ -235,16 +236,16 @@ class TestClaims:
         path = parquet(
             tmp_path / "a.parquet", a=[f"{i:065536d}" for i in range(rows)], y=[1] * rows
         )
-        monkeypatch.setattr(readers, "_claimed", lambda file: 0)
-        monkeypatch.setattr(readers, "AT_ONCE", 100)
-        for module in (limits, readers):
+        monkeypatch.setattr(parquet_files, "_claimed", lambda file: 0)
+        monkeypatch.setattr(parquet_files, "AT_ONCE", 100)
+        for module in (limits, readers, parquet_files):
             monkeypatch.setattr(module, "memory", lambda: MUCH // 4)
         with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0\d+ GB"):
             load_dataset(path)
 
     def test_rows_that_are_too_long(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=["x" * 2**16, "y" * 2**16], y=[0, 1])
-        monkeypatch.setattr(readers, "LARGEST_BATCH", 2**12)
+        monkeypatch.setattr(parquet_files, "LARGEST_BATCH", 2**12)
         for read in (load_dataset, lambda path: next(open_table(path).frames(0, 2))):
             with pytest.raises(ValueError, match=r"at most 4,096 bytes\. .* has some of 65,6"):
                 read(path)

@@ -23,7 +23,8 @@ from torchsparcs.searching.folder import check_folder, free_folder
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset, table_name
-from torchsparcs.tables.readers import FILES, ParquetFiles
+from torchsparcs.tables.parquet import ParquetFiles
+from torchsparcs.tables.readers import FILES
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.tables.target import Target
 from torchsparcs.training.devices import Ranks

@@ -5,6 +5,7 @@ __all__ = [
     "columns",
     "datasets",
     "encoding",
+    "parquet",
     "preprocessing",
     "readers",
     "standardization",

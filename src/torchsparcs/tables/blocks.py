@@ -10,7 +10,8 @@ from torch import Tensor
 
 from torchsparcs.files.reading import first_line
 from torchsparcs.tables.datasets import divided, resolved_target
-from torchsparcs.tables.readers import END, ParquetFiles, Span, TextFile
+from torchsparcs.tables.parquet import ParquetFiles, Span
+from torchsparcs.tables.readers import END, TextFile
 
 CELLS = 2**20  # of a block
 LEAST_ROWS, MOST_ROWS = 2**10, 2**16  # of a block

@@ -18,8 +18,9 @@ from torchsparcs.tables.blocks import (
     block_rows,
     sliced,
 )
+from torchsparcs.tables.parquet import Span
 from torchsparcs.tables.preprocessing import Preprocessing
-from torchsparcs.tables.readers import END, Span, open_table
+from torchsparcs.tables.readers import END, open_table
 from torchsparcs.tables.sample import StreamSample, sampled
 from torchsparcs.tables.statistics import MixedColumns
 from torchsparcs.tables.target import has_target, warn_of_missing_targets, with_targets
