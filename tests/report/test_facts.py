@@ -71,7 +71,7 @@ def test_only_the_linear_model_was_kept_linear(result):
     kept = {found["member"]: found["kept_linear"] for found in facts_of(result)["candidates"]}
     assert kept == {member: member == LINEAR for member in kept}
     search = dict(facts_of(result)["about"][1]["facts"])
-    assert search["penalty weights"] == "kept linear, 0.001, 0.0001"
+    assert search["penalty weights"] == "0.001, 0.0001"
 
 
 def test_a_refitted_front_tells_of_the_refit(tmp_path):

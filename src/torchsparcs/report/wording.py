@@ -282,7 +282,7 @@ def _search(result: SearchResult) -> dict[str, str | None]:
         "widths allowed": " → ".join(map(str, settings["widths"])),
         "activation": result.best().network.activation_name,
         "trained": _text(settings.get("way", ways)) if is_table else None,
-        "penalty weights": ", ".join(["kept linear", *penalties]) if is_table else None,
+        "penalty weights": ", ".join(penalties) if is_table else None,
         "fits": None if fits == 1 else shares,
         "budget": "none" if budget is None else counted(budget, "parameter"),
         "seed": str(settings["seed"]),

@@ -39,7 +39,7 @@ class Candidate:
             makes the front and the picks; as the best of many on the same rows it flatters.
         standard_error: of the score.
         loss: on the same rows.
-        penalty_weight: of the member it was cut from; None of the one that was kept linear, 0 where
+        penalty_weight: of the member it was cut from; None of a linear model, 0 where
             it was drawn as a plain network.
         member: the index of that member in the history; None where there is none, or the history
             is of one network.
