@@ -68,12 +68,12 @@ def test_it_goes_on_after_an_interruption(result, tmp_path, monkeypatch):
     from torchsparcs.searching import finishing
 
     found, x, y = result
-    cuts = finishing._cuts
-    monkeypatch.setattr(finishing, "_cuts", lambda *args: 1 / 0)
+    descended = finishing._descended
+    monkeypatch.setattr(finishing, "_descended", lambda *args: 1 / 0)
     options = {"config": CONFIG, "seed": 0, "progress": False, **OPTIONS}
     with pytest.raises(ZeroDivisionError):
         search(x, y, checkpoint=tmp_path, **options)
-    monkeypatch.setattr(finishing, "_cuts", cuts)
+    monkeypatch.setattr(finishing, "_descended", descended)
     again = search(x, y, checkpoint=tmp_path, resume=True, **options)
     assert [each.loss for each in again.front] == [each.loss for each in found.front]
 

@@ -283,13 +283,12 @@ class TestStrategies:
     def test_what_all_of_them_find_competes(self):
         result = found(config=self.config)
         trained = {attempt.member for attempt in result.attempts if attempt.cut == 0} - {None}
-        assert sorted(trained) == [2, 5, 8]  # three ways, one penalty, three fits
-        assert [len(losses) for losses in result.history.train_loss] == [9] * result.history.epochs
-        awake, asleep = result.history.member(8), result.history.member(2)
-        assert (awake.snapshots[0][1]["hidden_eigenvalues.0"] == -1).all()
-        assert not any(part.any() for part in asleep.snapshots[0][1].values())
+        assert sorted(trained) == [2, 5]  # two ways, one penalty, three fits
+        assert [len(losses) for losses in result.history.train_loss] == [6] * result.history.epochs
+        ends = [result.history.member(n).snapshots[-1][1]["hidden_eigenvalues.0"] for n in (2, 5)]
+        assert not torch.equal(*ends)
 
-    @pytest.mark.parametrize("diverging", [1, 3])
+    @pytest.mark.parametrize("diverging", [1, 2])
     def test_one_that_diverges_is_left_out_and_all_are_an_error(self, diverging, monkeypatch):
         train = Executor.train
 
@@ -356,7 +355,7 @@ class TestAtTheDoor:
             ({"activation": torch.tanh}, "activation by its name"),
             ({"max_parameters": 1}, "at least 2"),
             ({"max_parameters": 2.5}, "max_parameters to be an integer"),
-            ({"engine": None}, r"an engine among local, ray\. Got None"),
+            ({"engine": None}, r"an engine among auto, local, processes, ray\. Got None"),
         ],
     )
     def test_what_cannot_be_is_refused_before_the_work(self, monkeypatch, options, message):

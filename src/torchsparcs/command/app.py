@@ -127,7 +127,7 @@ def search(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
     device: Device = "auto",
-    engine: EngineName = "local",
+    engine: EngineName = "auto",
     address: Address = None,
     resume: Annotated[
         Path | None,

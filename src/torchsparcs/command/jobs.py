@@ -73,7 +73,7 @@ class Job(Record):
         console: Console,
         *,
         resume: bool,
-        engine: str = "local",
+        engine: str = "auto",
         address: str | None = None,
         progress: bool = False,
     ) -> None:
@@ -95,7 +95,7 @@ class Job(Record):
                 config=None if count is None else SearchConfig(steps=count, longest=count),
                 seed=self.seed,
                 device=self.device,
-                engine=engine_of(engine, address),
+                engine=engine if address is None else engine_of(engine, address),
                 checkpoint=steps,
                 resume="auto",
                 progress=progress,

@@ -69,9 +69,7 @@ def fitted(
     """
     dtype = torch.float64 if len(pair[0]) <= FEW_ROWS else torch.float32
     stack = _Stack(directs, dtype)
-    inputs = F.pad(pair[0].T.to(dtype), (0, 0, 0, 1), value=1.0)  # and the constant of the biases
-    target = pair[1].reshape(len(pair[1]), -1).T
-    target = target if task == "multiclass" else target.to(dtype)
+    inputs, target = _with_rows_last(pair, task, dtype)
     share = (weights / weights.sum(dim=1, keepdim=True)).to(dtype)
     decay = torch.tensor(decays, dtype=dtype, device=inputs.device)[:, None]
     losses = LOSSES[task]
@@ -91,6 +89,23 @@ def fitted(
         return loss + 0.5 * (pull * point).sum(dim=1), slope * stack.mask[which] + pull
 
     return stack.directs_at(_minimised(evaluate, stack.start, turns))
+
+
+@torch.no_grad()
+def row_losses(directs: Sequence[DirectSpace], pair: tuple[Tensor, Tensor], task: str) -> Tensor:
+    """The loss of each network on each row of ``pair``, (networks, rows)."""
+    inputs, target = _with_rows_last(pair, task, torch.float32)
+    stack = _Stack(directs, torch.float32)
+    return LOSSES[task](stack.outputs(stack.start, inputs), target)
+
+
+def _with_rows_last(
+    pair: tuple[Tensor, Tensor], task: str, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Inputs (I + 1, rows), the constant of the biases last, and targets (outputs, rows)."""
+    inputs = F.pad(pair[0].T.to(dtype), (0, 0, 0, 1), value=1.0)
+    target = pair[1].reshape(len(pair[1]), -1).T
+    return inputs, target if task == "multiclass" else target.to(dtype)
 
 
 @torch.no_grad()

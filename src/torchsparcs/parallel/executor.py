@@ -1,9 +1,7 @@
 """Work shared out over an engine, and kept step by step as it is done."""
 
-import logging
 import math
-import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import pairwise
@@ -12,6 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchsparcs.parallel.engine import Engine, RanksEngine
+from torchsparcs.parallel.processes import ProcessesEngine, free_cores
+from torchsparcs.parallel.ray_cluster import RayEngine
 from torchsparcs.parallel.steps import Steps
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, Pair
@@ -21,120 +22,6 @@ from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.progress import stage
 from torchsparcs.training.train import Training, train
 
-Function = Callable[[Any], Any]
-RETRIES = 3  # of a part whose worker was lost
-PATIENCE = 10  # seconds, until a cluster must have answered
-
-
-class Engine:
-    """Workers that each do a part; this one is a single worker, the process itself.
-
-    ``device`` is what each of them has, None for the device of whoever asks.
-    """
-
-    workers = 1
-    ranks = Ranks()
-    device: str | None = None
-
-    def map(self, function: Function, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """(place, function(items[place])) for each of ``items``, in the order they are done."""
-        yield from enumerate(map(function, items))
-
-
-class RanksEngine(Engine):
-    """The processes of ``torch.distributed`` take turns, and tell each other the outcome."""
-
-    def __init__(self, ranks: Ranks):
-        self.ranks, self.workers = ranks, ranks.world
-
-    def map(self, function: Function, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        mine = range(self.ranks.rank, len(items), self.ranks.world)
-        try:
-            mine_done, failure = [(place, function(items[place])) for place in mine], None
-        except Exception as error:
-            mine_done, failure = [], error
-        for done, failed in self.ranks.gather((mine_done, failure)):
-            if failed is not None:
-                raise failed
-            yield from done
-
-
-class RayEngine(Engine):
-    """Every part is a task of a Ray cluster, one for each GPU or, without any, for each CPU.
-
-    ``address`` is that of a running cluster ("auto" finds one); without one, and if nobody has
-    connected before, Ray starts one that only this machine can reach. A part whose worker is lost
-    is done again, some times.
-    """
-
-    def __init__(self, address: str | None = None):
-        try:
-            import ray
-        except ImportError as error:
-            raise ImportError(
-                "Expected Ray for engine='ray'. Install it: pip install 'torchsparcs[ray]'"
-            ) from error
-        if not ray.is_initialized():
-            try:
-                _connect(ray, address)
-            except (OSError, ValueError) as error:
-                raise ValueError(f"Expected a Ray cluster at {address!r}. {error}") from error
-        devices = ray.cluster_resources()
-        gpus = int(devices.get("GPU", 0))
-        self.workers = max(1, gpus or int(devices.get("CPU", 1)))
-        self.device = "cuda" if gpus else "cpu"
-        self._ray = ray
-        self._task = ray.remote(_call).options(
-            num_cpus=0 if gpus else 1, num_gpus=min(1, gpus), max_retries=RETRIES
-        )
-
-    def map(self, function: Function, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        shared = self._ray.put(function)
-        running = {self._task.remote(shared, item): place for place, item in enumerate(items)}
-        lost = self._ray.exceptions
-        try:
-            while running:
-                (done,), _ = self._ray.wait(list(running), num_returns=1)
-                yield running.pop(done), self._ray.get(done)
-        except (lost.WorkerCrashedError, lost.OutOfMemoryError, lost.NodeDiedError) as error:
-            raise RuntimeError(
-                f"A part was given up: its Ray worker was lost {RETRIES + 1} times, killed or out "
-                "of memory. What was kept in a checkpoint can be gone on with."
-            ) from error
-        finally:
-            for task in running:
-                self._ray.cancel(task, force=True)
-
-
-def _connect(ray: Any, address: str | None) -> None:
-    """To the cluster at ``address``, else to one that ``ray start`` began, else to a new one.
-
-    A new one listens on the loopback address alone and ends with this process.
-    """
-    from ray._private import ray_constants, services  # there is no public word for loopback
-
-    options = {"log_to_driver": False, "logging_level": logging.ERROR}
-    _check_reachable(address)
-    if address is not None or services.canonicalize_bootstrap_address(None):  # type: ignore[arg-type]
-        ray.init(address, **options)
-        return
-    before, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
-    try:
-        ray.init("local", include_dashboard=False, **options)
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
-
-
-def _check_reachable(address: str | None) -> None:
-    """An OSError at once, where Ray would try for minutes."""
-    host, colon, port = (address or "").removeprefix("ray://").partition(":")
-    if colon:
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-
-
-def _call(function: Function, item: Any) -> Any:
-    return function(item)
-
 
 def _here() -> Engine:
     ranks = Ranks.current()
@@ -143,17 +30,24 @@ def _here() -> Engine:
 
 # By name; ``address`` is for those that are elsewhere.
 ENGINES: dict[str, Callable[[str | None], Engine]] = {
+    "auto": lambda address: _here(),
     "local": lambda address: _here(),
+    "processes": lambda address: ProcessesEngine(max(2, free_cores())),
     "ray": RayEngine,
 }
 
 
-def engine_of(engine: str | Engine, address: str | None = None) -> Engine:
-    """The engine of that name, or the one given."""
+def engine_of(engine: str | Engine, address: str | None = None, *, is_long: bool = False) -> Engine:
+    """The engine of that name, or the one given.
+
+    "auto" is several processes where the work ``is_long`` and cores are free, else this one alone.
+    """
     if isinstance(engine, Engine):
         return engine
     if not isinstance(engine, str) or engine not in ENGINES:
         raise ValueError(f"Expected an engine among {', '.join(ENGINES)}. Got {engine!r}.")
+    if engine == "auto" and is_long and Ranks.current().world == 1 and free_cores() > 1:
+        engine = "processes"
     return ENGINES[engine](address)
 
 

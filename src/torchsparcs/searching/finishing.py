@@ -1,7 +1,8 @@
 """The end of a search: second-order fits under several decays, then single connections go.
 
 Minibatches find good basins, second-order fits their bottom; and single connections are a finer
-thing to lose than whole neurons.
+thing to lose than whole neurons. What was trained and plain networks of several shapes each go
+down a lane of their own, so that at every size there is more than one topology.
 """
 
 import math
@@ -14,17 +15,19 @@ import torch
 from torch import Tensor
 
 from torchsparcs.compact.direct import DirectSpace, connection_count, is_read
-from torchsparcs.compact.fitting import fitted
+from torchsparcs.compact.fitting import fitted, row_losses
 from torchsparcs.cutting.connections import cut_connections
 from torchsparcs.cutting.ladder import Rung as AnyRung
+from torchsparcs.searching import drawing
 from torchsparcs.searching.dense import DenseFamily
-from torchsparcs.searching.folded import Judgement
+from torchsparcs.searching.drawing import SHAPES, Shape, drawn
+from torchsparcs.searching.folded import FoldedData, Judgement
 from torchsparcs.training.progress import stage
 
-DECAYS = (3e-4, 3e-3, 3e-2)
-MOST_NUMBERS, FEWEST_NUMBERS = 1000, 50  # of a network whose connections go one by one
+DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)
+MOST_NUMBERS, FEWEST_NUMBERS = 1200, 20  # of a network whose connections go one by one
 BAND = 2.5  # sizes within that factor compete for the best starts
-CONTENDERS = 2  # of a band, that are fitted; the best of them is cut
+CONTENDERS = 2  # of a band, that are fitted
 SHRINK = 0.75  # from one size to the next
 LINEAR_TURNS, FIT_TURNS, DRAWN_TURNS, CUT_TURNS = 80, 80, 150, 40
 FEWEST_TURNS = 5
@@ -40,23 +43,59 @@ NOBODY = Judgement(math.inf, -math.inf, 0.0, None, -math.inf, torch.zeros(0))  #
 
 
 class Rows(NamedTuple):
-    """The rows of all fits, and how much each counts for each, (fits, rows)."""
+    """What networks are fitted to and judged by.
+
+    Attributes:
+        weights: (fits, rows), how much each row counts for each fit.
+        judging: inputs and targets of rows that judge.
+        shares: (fits, judging rows), how much each of those counts in the verdict on each fit.
+    """
 
     inputs: Tensor
     targets: Tensor
     weights: Tensor
+    judging: tuple[Tensor, Tensor]
+    shares: Tensor
     task: str
 
+    @classmethod
+    def of(cls, folded: FoldedData, seed: int) -> "Rows":
+        """Some of the rows of ``folded``."""
+        inputs, targets = folded.pair
+        weights = folded.member_weights(1)
+        some = _some_rows(weights, seed)
+        judges, others = folded.judging
+        rows = folded.folds.judged
+        stride = math.ceil(len(rows) / MOST_ROWS)
+        by = folded.folds.judge[rows][::stride]
+        fits = torch.arange(folded.fits, device=by.device)
+        shares = (fits[:, None] == by) * folded.weights[rows][::stride]
+        judging = judges[::stride], others[::stride]
+        task = folded.task
+        return cls(inputs[some], targets[some], weights[:, some], judging, shares, task)
+
     def to(self, device: torch.device) -> "Rows":
-        inputs, targets, weights, task = self
-        return Rows(inputs.to(device), targets.to(device), weights.to(device), task)
+        return Rows(
+            self.inputs.to(device),
+            self.targets.to(device),
+            self.weights.to(device),
+            (self.judging[0].to(device), self.judging[1].to(device)),
+            self.shares.to(device),
+            self.task,
+        )
+
+    def loss(self, group: list[DirectSpace]) -> float:
+        """The mean loss of the fits of a group on the rows that judge them."""
+        each = row_losses(group, self.judging, self.task)
+        loss = (each * self.shares).sum() / self.shares.sum()
+        return float(loss.nan_to_num(nan=math.inf))
 
 
 class Finishing:
     """Finer and better fitted networks from the rungs of a ladder.
 
-    ``widest`` is the most hidden neurons of a plain network, ``effort`` a share of the usual turns,
-    for a quick look.
+    ``widest`` and ``deepest`` are the most hidden neurons in a layer and the most layers of a plain
+    network, ``effort`` a share of the usual turns, for a quick look.
     """
 
     def __init__(
@@ -66,24 +105,21 @@ class Finishing:
         seed: int,
         *,
         widest: int | None = None,
+        deepest: int | None = None,
         effort: float = 1.0,
         progress: bool = False,
     ):
         self.family, self.folded, self.seed = family, family.folded, seed
         self.outputs, self.widest, self.progress = outputs, widest, progress
+        self.shapes = [each for each in SHAPES if deepest is None or each.layers <= deepest]
         self.effort = min(1.0, effort)
-        inputs, targets = self.folded.pair
-        weights = self.folded.member_weights(1)
-        some = _some_rows(weights, seed)
-        weights = weights[:, some]
-        rows = Rows(inputs[some], targets[some], weights, self.folded.task)
+        rows = Rows.of(self.folded, seed)
         is_sent = family.executor.engine.workers > 1
         self.rows = rows.to(torch.device("cpu")) if is_sent else rows
 
     def linear(self, like: DirectSpace) -> list[Decayed]:
         """The linear model of all columns, fitted under each of several decays."""
-        group = [_drawn(like, 0, self.seed, skip=True) for _ in range(self.folded.fits)]
-        rung = Rung(LINEAR, 0, "linear", group, NOBODY, 0)
+        rung = self._drawn(like, drawing.LINEAR, 0, LINEAR)
         pairs = [[(rung, decay)] for decay in LINEAR_DECAYS]
         fits = self._under_decays("linear", pairs, self._turns(LINEAR_TURNS))
         return [each for batch in fits for each in batch]
@@ -101,12 +137,15 @@ class Finishing:
         with stage("second-order fits", self.progress):
             trained = self._fitted("fits", self._contenders(rungs, bands), self._turns(FIT_TURNS))
             plain = [self._plain(rungs[0].network, band) for band in bands]
-            drawn = self._fitted("plain fits", plain, self._turns(DRAWN_TURNS))
-        found = trained + drawn
+            by_shape = [[rung] for batch in plain for rung in batch]
+            made = self._fitted("plain fits", by_shape, self._turns(DRAWN_TURNS))
+        lanes: dict[str, list[Decayed]] = {"linear": [max(linear, key=_score)]}
+        for band in bands:
+            for lane, starts in self._starts([*trained, *made], band).items():
+                lanes.setdefault(lane, []).append(starts)
         with stage("cutting single connections", self.progress):
-            best = max(linear, key=_score)
-            cut = self._cut([[best], *(self._starts(found, band) for band in bands)])
-        return [rung for rung, _ in found] + cut
+            cut = self._cut([*lanes.values()])
+        return [rung for rung, _ in (*trained, *made)] + cut
 
     def _turns(self, usual: int) -> int:
         return max(FEWEST_TURNS, round(usual * self.effort))
@@ -126,24 +165,30 @@ class Finishing:
         return [mine[:CONTENDERS] for mine in by_loss]
 
     def _plain(self, like: DirectSpace, band: Band) -> list[Rung]:
-        """Networks of one hidden layer, with a skip and without; nobody has judged them."""
-        found = []
-        for skip in (False, True):
-            fixed = like.outputs * (1 + skip * like.inputs)
-            width = round((math.sqrt(math.prod(band)) - fixed) / (like.inputs + 1 + like.outputs))
+        """A network of each shape in the middle of a band; nobody has judged them."""
+        found, size = [], math.sqrt(math.prod(band))
+        for shape in self.shapes:
+            width = shape.width(like.inputs, like.outputs, size)
             width = width if self.widest is None else min(width, self.widest)
             if width > 0:
-                seeds = [self.seed + fit for fit in range(self.folded.fits)]
-                group = [_drawn(like, width, seed, skip=skip) for seed in seeds]
-                found.append(Rung(PLAIN, 0, "plain", group, NOBODY, 0))
+                found.append(self._drawn(like, shape, width, PLAIN))
         return found
 
-    def _starts(self, found: list[Decayed], band: Band) -> list[Decayed]:
-        """The best network of a band that was trained, and the best that was drawn."""
+    def _drawn(self, like: DirectSpace, shape: Shape, width: int, group: int) -> Rung:
+        """A group of fits that start from different weights."""
+        seeds = [self.seed + fit for fit in range(self.folded.fits)]
+        networks = [drawn(like, shape, width, seed) for seed in seeds]
+        return Rung(group, 0, str(shape), networks, NOBODY, connection_count(networks[-1]))
+
+    def _starts(self, found: list[Decayed], band: Band) -> dict[str, Decayed]:
+        """The best network of a band for each lane: what was trained, and each shape."""
         inside = _within([rung for rung, _ in found if _is_sound(rung)], band)
-        mine = [each for each in found if any(each[0] is rung for rung in inside)]
-        kinds = ([f for f in mine if (f[0].group == PLAIN) is drawn] for drawn in (False, True))
-        return [max(kind, key=_score) for kind in kinds if kind]
+        best: dict[str, Decayed] = {}
+        for each in found:
+            if any(each[0] is rung for rung in inside):
+                lane = each[0].way if each[0].group == PLAIN else "trained"
+                best[lane] = max(best.get(lane, each), each, key=_score)
+        return best
 
     def _fitted(self, name: str, batches: list[list[Rung]], turns: int) -> list[Decayed]:
         """Every rung fitted under every decay; those of a batch at once.
@@ -173,18 +218,15 @@ class Finishing:
             for batch, its, of in zip(batches, made, decays, strict=True)
         ]
 
-    def _cut(self, batches: list[list[Decayed]]) -> list[Rung]:
-        """Every start without its least connections, at smaller and smaller sizes."""
-        batches = [batch for batch in batches if batch]
-        if not batches:
-            return []
-        work = partial(_cuts, self.rows, self.outputs + 1, self._turns(CUT_TURNS))
-        groups = [[each for rung, _ in batch for each in rung.networks] for batch in batches]
-        decays = [[decay for _, decay in batch] for batch in batches]
+    def _cut(self, lanes: list[list[Decayed]]) -> list[Rung]:
+        """The rungs of each lane, from its starts down to the smallest size."""
+        work = partial(_descended, self.rows, self.outputs + 1, self._turns(CUT_TURNS))
+        groups = [[each for rung, _ in lane for each in rung.networks] for lane in lanes]
+        decays = [[decay for _, decay in lane] for lane in lanes]
         made = self.family.shared_out("connections", work, groups, decays)
         cut = [
-            ((batch[place % len(batch)][0], place // len(batch) + 1), group)
-            for batch, cuts in zip(batches, made, strict=True)
+            ((lane[place % len(lane)][0], place // len(lane) + 1), group)
+            for lane, cuts in zip(lanes, made, strict=True)
             for place, group in enumerate(cuts)
             if group and is_read(group[-1]).any()  # a constant is no network
         ]
@@ -230,43 +272,15 @@ def _within(rungs: Sequence[Rung], band: Band) -> list[Rung]:
     return [r for r in rungs if low < r.parameters <= high and r.network.hidden]
 
 
-def _drawn(like: DirectSpace, width: int, seed: int, *, skip: bool) -> DirectSpace:
-    """A plain network of one hidden layer with random weights."""
-    generator = _generator(seed)
-    inputs, outputs = like.inputs, like.outputs
-    weights = torch.zeros(width + outputs, inputs + width, dtype=torch.float64)
-    weights[:width, :inputs] = _uniform(generator, width, inputs) * math.sqrt(2)
-    weights[width:, inputs:] = _uniform(generator, outputs, width)
-    if skip:
-        weights[width:, :inputs] = _uniform(generator, outputs, inputs)
-    bias = torch.cat([_uniform(generator, width, inputs)[:, 0], torch.full((outputs,), 1e-3)])
-    layers = torch.ones(width, dtype=like.layers.dtype)
-    device = like.weights.device
-    return replace(
-        like,
-        weights=weights.to(device),
-        bias=bias.double().to(device),
-        layers=layers.to(device),
-    )
-
-
 def _some_rows(weights: Tensor, seed: int) -> Tensor:
     """Rows to fit to, in their order: drawn at random, and a few at least of every fit's own.
 
     ``weights``: (fits, rows), how much each row counts for each.
     """
-    order = torch.randperm(weights.shape[1], generator=_generator(seed)).to(weights.device)
+    generator = torch.Generator().manual_seed(seed % 2**63)
+    order = torch.randperm(weights.shape[1], generator=generator).to(weights.device)
     own = [order[mine[order] > 0][:FEWEST_ROWS] for mine in weights]
     return torch.cat([order[:MOST_ROWS], *own]).unique()
-
-
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed % 2**63)
-
-
-def _uniform(generator: torch.Generator, rows: int, columns: int) -> Tensor:
-    numbers = torch.rand(rows, columns, generator=generator, dtype=torch.float64)
-    return (2 * numbers - 1) * math.sqrt(3 / max(1, columns))
 
 
 def _fits(
@@ -285,38 +299,53 @@ def _fits(
     return _chunks(found, fits)
 
 
-def _cuts(
+def _descended(
     rows: Rows,
     smallest: int,
     turns: int,
     networks: list[DirectSpace],
     decays: list[float],
 ) -> list[list[DirectSpace]]:
-    """Groups, each with its decay, at smaller and smaller sizes; of all groups at each size.
+    """A lane: groups, each with its decay, lose connections size by size and are fitted again.
 
-    A group that can get no smaller is empty from then on.
+    A group begins at its own size. Of those at a size only the one with the lowest loss goes on.
+    For each size there is a group for each that began, empty where it is not there or no smaller.
     """
     rows, fits = rows.to(networks[0].weights.device), len(rows.weights)
     seen = [rows.inputs[weights > 0] for weights in rows.weights]
-    left = dict(enumerate(_chunks(networks, fits)))
+    waiting = dict(enumerate(_chunks(networks, fits)))
+    active: dict[int, list[DirectSpace]] = {}
+    size = max((connection_count(group[-1]) for group in waiting.values()), default=0)
     found = []
-    while left := {n: g for n, g in left.items() if connection_count(g[-1]) > smallest}:
-        cut: list[DirectSpace] = []
-        for place, (*others, last) in left.items():
-            size = max(smallest, math.floor(connection_count(last) * SHRINK))
-            kept = cut_connections(last, seen[-1], size, rows.task, decays[place])
-            size = min(size, connection_count(kept))  # none judges that is larger
-            cut += [
-                cut_connections(other, mine, size, rows.task, decays[place])
-                for other, mine in zip(others, seen[:-1], strict=True)
-            ]
-            cut.append(kept)
-        groups = _fits(rows, turns, cut, [decays[place] for place in left])
-        smaller = dict(zip(left, groups, strict=True))
-        left = {
+    while size > smallest:
+        size = max(smallest, math.floor(size * SHRINK))
+        begun = [place for place, group in waiting.items() if connection_count(group[-1]) > size]
+        active |= {place: waiting.pop(place) for place in begun}
+        cut = [
+            each
+            for place, group in active.items()
+            for each in _cut_group(group, seen, size, rows.task, decays[place])
+        ]
+        groups = _fits(rows, turns, cut, [decays[place] for place in active])
+        made = {
             place: group
-            for place, group in smaller.items()
-            if connection_count(group[-1]) < connection_count(left[place][-1])
+            for place, group in zip(active, groups, strict=True)
+            if connection_count(group[-1]) < connection_count(active[place][-1])
         }
-        found += [smaller.get(place, []) for place in range(len(decays))]
+        if not made and not waiting:
+            break
+        found += [made.get(place, []) for place in range(len(decays))]
+        best = min(made, key=lambda place: rows.loss(made[place]), default=None)
+        active = {} if best is None else {best: made[best]}
     return found
+
+
+def _cut_group(
+    group: list[DirectSpace], seen: list[Tensor], size: int, task: str, decay: float
+) -> list[DirectSpace]:
+    """The fits of a group with at most ``size`` numbers, none that judges larger than the last."""
+    *others, last = group
+    kept = cut_connections(last, seen[-1], size, task, decay)
+    size = min(size, connection_count(kept))
+    judging = zip(others, seen[:-1], strict=True)
+    return [*(cut_connections(each, mine, size, task, decay) for each, mine in judging), kept]

@@ -47,6 +47,8 @@ GIVEN_UP = 0.5  # of what the best loss gains over a constant answer: lower rung
 class NetworkSearch:
     """A search of ``network``, a dense one or a chain, which itself stays as it is."""
 
+    is_long = False  # its fits are few, and each may want all cores
+
     def __init__(
         self,
         network: Any,

@@ -21,7 +21,7 @@ from torchsparcs.searching.result import (
     on_the_front,
 )
 from torchsparcs.searching.strategies import SearchConfig
-from torchsparcs.training.devices import resolve_device, threads_for
+from torchsparcs.training.devices import one_thread, resolve_device
 from torchsparcs.training.loop import NonFiniteLossError
 
 
@@ -67,7 +67,7 @@ def refit(
     before = [result.linear, *others]
     family = DenseFamily(folded, Executor(), progress=progress)
     groups = [[_direct(each)] * folded.fits for each in before]
-    with threads_for(folded.rows, on):
+    with one_thread(on):
         tuned = [fits for fits in family.tune("refit", groups, tuning) if fits is not None]
         if not tuned:
             raise NonFiniteLossError("The loss of all networks diverged: these rows are too far.")

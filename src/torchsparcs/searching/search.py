@@ -3,7 +3,7 @@
 import contextlib
 import operator
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.devices import resolve_device, threads_for
+from torchsparcs.training.devices import one_thread, resolve_device
 
 __all__ = ["SearchConfig", "search"]
 
@@ -44,7 +44,7 @@ def search(
     config: SearchConfig | TrainConfig | None = None,
     seed: int | None = None,
     device: str | torch.device = "auto",
-    engine: str | Engine = "local",
+    engine: str | Engine = "auto",
     checkpoint: str | Path | Steps | None = None,
     resume: bool | Literal["auto"] = False,
     progress: bool = True,
@@ -102,8 +102,10 @@ def search(
         seed: of everything that is drawn; the same seed, machine and number of threads give the
             same networks. By default 0, or that of the :class:`TrainConfig`.
         device: "auto" takes a GPU where there is one.
-        engine: "local", this process (or, after ``init_process_group``, all of them), or "ray", a
-            Ray cluster; every worker trains and cuts some of the networks, with the same outcome.
+        engine: "local", this process (or, after ``init_process_group``, all of them), "processes",
+            others beside it on this machine's cores, "ray", a Ray cluster, or "auto", processes
+            where a search of a table on a CPU is long and cores are free; every worker trains and
+            cuts some of the networks, with the same outcome.
         checkpoint: a folder for what has been done. The same call with ``resume=True`` goes on
             from there and ends with the same networks, bit for bit, as a search that was never
             interrupted. It is yours to delete once the result is saved.
@@ -155,7 +157,7 @@ def search(
             )
         run.check_budget(max_parameters)
         is_compared = checkpoint is not None or ranks.world > 1
-        with threads_for(run.folded.rows, on) if network is None else contextlib.nullcontext():
+        with one_thread(on) if network is None else contextlib.nullcontext():
             threads = torch.get_num_threads() if on.type == "cpu" else None
         asked = {
             **run.asked,
@@ -172,7 +174,8 @@ def search(
     run.progress = progress and ranks.is_first
     with (
         open_steps(checkpoint, asked, resume, ranks) as executor.steps,
-        threads_for(run.folded.rows, on) if network is None else contextlib.nullcontext(),
+        one_thread(on) if network is None else contextlib.nullcontext(),
+        _workers(executor, engine, is_long=on.type == "cpu" and run.is_long),
     ):
         outcome = run.run(max_parameters)
         seconds = executor.steps.seconds
@@ -201,6 +204,18 @@ def search(
         outcome.attempts,
         outcome.trained,
     )
+
+
+@contextlib.contextmanager
+def _workers(executor: Executor, engine: str | Engine, *, is_long: bool) -> Iterator[None]:
+    """The engine that ``engine`` asks for; what it starts ends with the search."""
+    if engine == "auto":
+        executor.engine = engine_of(engine, is_long=is_long)
+    try:
+        yield
+    finally:
+        if isinstance(engine, str):
+            executor.engine.close()
 
 
 def _prepared(

@@ -12,16 +12,9 @@ TUNE_DECAY = 0.02
 
 
 class Strategy(NamedTuple):
-    """A way to train a population; what each of them finds competes size by size.
-
-    Attributes:
-        start: of the hidden eigenvalues; zero is asleep, a perceptron that recruits.
-        depth: how many of the hidden layers take part; None for all.
-    """
+    """A way to train a population, asleep at first; what each of them finds competes."""
 
     input_dropout: float = 0.0
-    start: float = 0.0
-    depth: int | None = None
     eigenvalue_lr_scale: float = 30.0
     transfer_weight_decay: float = 1.0
 
@@ -29,13 +22,6 @@ class Strategy(NamedTuple):
 STRATEGIES: dict[str, Strategy] = {
     "asleep": Strategy(),
     "asleep with dropout": Strategy(input_dropout=0.1),
-    # a plain network from the start, for smooth tasks that need every neuron a little
-    "awake": Strategy(
-        start=-1.0,
-        depth=1,
-        eigenvalue_lr_scale=1.0,
-        transfer_weight_decay=0.1,
-    ),
 }
 
 

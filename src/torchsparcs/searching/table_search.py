@@ -78,12 +78,17 @@ class TableSearch:
         self.progress = False
         # what decides the outcome; bad widths are refused before anything is done
         self.asked = {
-            "widths": [*self.widths(STRATEGIES["asleep"])],
+            "widths": [*self.widths],
             "penalty_weights": self.penalty_weights,
             "activation": activation,
             "config": asdict(config),
             "seed": seed,
         }
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes long enough for others to help."""
+        return self.folded.rows >= FEW_ROWS and self.steps >= SearchConfig.steps
 
     def check_budget(self, largest: int | None) -> None:
         """A ValueError where no network can have so few parameters."""
@@ -93,15 +98,16 @@ class TableSearch:
                 f"{self.outputs} outputs. Got {largest}."
             )
 
-    def widths(self, strategy: Strategy) -> tuple[int, ...]:
-        """The widths of all layers; ``strategy`` may leave hidden layers out."""
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths of all layers."""
         hidden = self.hidden
         if hidden is None:
             hidden = _default_widths(self.folded.rows)
         elif isinstance(hidden, (str, int)):
             raise ValueError(f"Expected widths of hidden layers, like (64, 32). Got {hidden!r}.")
         inputs = self.folded.inputs.shape[1]
-        return checked_widths([inputs, *list(hidden)[: strategy.depth], self.outputs])
+        return checked_widths([inputs, *hidden, self.outputs])
 
     def run(self, largest: int | None) -> Outcome:
         """Plan, train, cut and judge; nothing larger than ``largest`` is planned."""
@@ -116,6 +122,7 @@ class TableSearch:
             self.outputs,
             self.seed,
             widest=None if self.hidden is None else max(self.hidden, default=0),
+            deepest=None if self.hidden is None else len(self.hidden),
             effort=min(self.config.steps, self.config.longest) / SearchConfig.steps,
             progress=self.progress,
         )
@@ -213,13 +220,11 @@ class TableSearch:
         """A population with a group of fits for each penalty weight, and how it was trained."""
         each = tuple(weight for weight in penalty_weights for _ in range(folded.fits))
         population = Population(
-            self.widths(strategy),
+            self.widths,
             seeds=[self.seed] * len(each),
             activation=self.activation,
             device=folded.inputs.device,
         )
-        for eigenvalues in population.hidden_eigenvalues:
-            eigenvalues.data.fill_(strategy.start)
         recipe = self.config.recipe(strategy, folded, steps, each, self.seed)
         weights = folded.member_weights(len(penalty_weights))
         return population, self.executor.train(name, population, folded.pair, recipe, weights)

@@ -1,0 +1,199 @@
+"""Processes of this machine that do parts of a search beside the one that asks.
+
+A worker is a Python of its own that reads its work from a pipe. It has one thread to compute with,
+imports nothing of the program that asked, and ends with it, even if that is killed.
+"""
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import pickle
+import queue
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NamedTuple
+
+import joblib
+import torch
+
+from torchsparcs.parallel.engine import Engine, Function
+
+MOST = 8  # processes: more have too little to do
+LENGTH = struct.Struct("<Q")  # of a message, before it
+
+
+def free_cores() -> int:
+    """How many processes may compute without being in the way of others, this one included.
+
+    One, where this process is itself a worker of some pool.
+    """
+    if multiprocessing.current_process().name != "MainProcess":
+        return 1
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return max(1, min(MOST, joblib.cpu_count() - round(max(0.0, load - 1))))
+
+
+class WorkerLostError(RuntimeError):
+    """A worker ended before its work was done."""
+
+
+class Job(NamedTuple):
+    """Work that several share: places are taken from ``todo``, what was made goes to ``done``."""
+
+    function: bytes  # pickled
+    items: Sequence[Any]
+    todo: "queue.SimpleQueue[int]"
+    done: "queue.SimpleQueue[tuple[int, Any, BaseException | None]]"
+
+    def place(self) -> int | None:
+        """The next one to do, None if there is none."""
+        try:
+            return self.todo.get_nowait()
+        except queue.Empty:
+            return None
+
+
+class Worker:
+    """A process, and the thread that asks it."""
+
+    def __init__(self) -> None:
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", f"import {__name__} as here; here.work()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,  # Ctrl-C is for the process that asks
+        )
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def share(self, job: Job) -> None:
+        """Take part in ``job`` as soon as the process is there."""
+        self._jobs.put(job)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._jobs.put(None)
+        self._thread.join()
+        with contextlib.suppress(BrokenPipeError):  # what it was not told any more
+            self._process.communicate()
+
+    def _serve(self) -> None:
+        assert self._process.stdout is not None
+        with contextlib.suppress(EOFError):  # the first job will meet it too
+            _received(self._process.stdout)  # it has begun
+        while (job := self._jobs.get()) is not None:
+            while (place := job.place()) is not None:
+                try:
+                    job.done.put((place, self._answer(job.function, job.items[place]), None))
+                except BaseException as error:  # for the thread that waits
+                    job.done.put((place, None, error))
+                    return
+
+    def _answer(self, function: bytes, item: Any) -> Any:
+        """What ``function`` makes of ``item`` over there; what it raises is raised here."""
+        asked, answered = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert answered is not None
+        message = pickle.dumps(item)
+        try:
+            _send(asked, function)
+            _send(asked, message)
+            is_done, outcome = pickle.loads(_received(answered))
+        except (OSError, EOFError) as error:
+            raise WorkerLostError(
+                "A process that did part of the work was lost: killed, or out of memory. What was "
+                "kept in a checkpoint can be gone on with; engine='local' needs less memory."
+            ) from error
+        if not is_done:
+            raise outcome
+        return outcome
+
+
+class ProcessesEngine(Engine):
+    """This process and others beside it, ``workers`` in all; :meth:`close` ends the others."""
+
+    def __init__(self, workers: int):
+        self.workers = workers
+        self._others: list[Worker] = []
+        self._start()
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        while self._others:
+            self._others.pop().end()
+
+    def map(self, function: Function, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        self._start()
+        job = Job(pickle.dumps(function), items, queue.SimpleQueue(), queue.SimpleQueue())
+        for place in range(len(items)):
+            job.todo.put(place)
+        for worker in self._others:
+            worker.share(job)
+        left = len(items)
+        try:
+            while left:
+                if (mine := job.place()) is not None:
+                    job.done.put((mine, function(items[mine]), None))
+                while left and (job.todo.empty() or not job.done.empty()):
+                    place, outcome, error = job.done.get()
+                    if error is not None:
+                        raise error
+                    left -= 1
+                    yield place, outcome
+        finally:
+            if left:  # nobody waits for what the others are at
+                self.close()
+
+    def _start(self) -> None:
+        while len(self._others) < self.workers - 1:
+            self._others.append(Worker())
+
+
+def work() -> None:
+    """Answer from standard input to standard output until the former ends."""
+    asked, answered = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what is printed is no answer
+    torch.set_num_threads(1)
+    questions: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def listen() -> None:
+        try:
+            while True:
+                questions.put(_received(asked))
+        except EOFError:
+            os._exit(0)  # nobody is there to answer
+
+    threading.Thread(target=listen, daemon=True).start()
+    _send(answered, b"")  # it has begun
+    while True:
+        function, item = questions.get(), questions.get()
+        try:
+            outcome = True, pickle.loads(function)(pickle.loads(item))
+        except Exception as error:
+            outcome = False, error
+        _send(answered, pickle.dumps(outcome))
+
+
+def _send(pipe: IO[bytes], message: bytes) -> None:
+    pipe.write(LENGTH.pack(len(message)))
+    pipe.write(message)
+    pipe.flush()
+
+
+def _received(pipe: IO[bytes]) -> bytes:
+    """The next message; an EOFError where there is none."""
+    head = pipe.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        raise EOFError
+    (length,) = LENGTH.unpack(head)
+    message = pipe.read(length)
+    if len(message) < length:
+        raise EOFError
+    return message
