@@ -28,7 +28,7 @@ from torchsparcs import (
     search,
 )
 from torchsparcs.experiments import EXPERIMENTS, reproduce
-from torchsparcs.parallel import executor
+from torchsparcs.parallel import ray_cluster
 from torchsparcs.parallel.executor import ENGINES, Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps
 from torchsparcs.tables.datasets import load_dataset
@@ -123,12 +123,12 @@ class TestParts:
         assert found[0] == found[1]
 
     def test_unknown_names(self):
-        assert set(ENGINES) == {"local", "ray"}
-        with pytest.raises(ValueError, match=r"Expected an engine among local, ray\. Got 'dask'"):
+        assert set(ENGINES) == {"auto", "local", "processes", "ray"}
+        with pytest.raises(ValueError, match=r"Expected an engine among auto, .*\. Got 'dask'"):
             engine_of("dask")
         engine = Engine()
         assert engine_of(engine) is engine
-        with pytest.raises(ValueError, match=r"among local, ray\. Got \['local'\]"):
+        with pytest.raises(ValueError, match=r"processes, ray\. Got \['local'\]"):
             engine_of(["local"])
 
 
@@ -237,7 +237,7 @@ class TestRay:
         assert found[0]["results"]["runs"] == found[1]["results"]["runs"]
 
     def test_a_part_whose_workers_are_all_lost_is_a_clear_error(self, cluster, monkeypatch):
-        monkeypatch.setattr(executor, "RETRIES", 0)
+        monkeypatch.setattr(ray_cluster, "RETRIES", 0)
 
         def work(item):
             if item:

@@ -28,7 +28,9 @@ Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda")]
 EngineName = Annotated[
     str,
     typer.Option(
-        "--engine", metavar="|".join(ENGINES), help="Who does the work: this machine, or Ray."
+        "--engine",
+        metavar="|".join(ENGINES),
+        help="Who does the work: this process, others beside it, or Ray.",
     ),
 ]
 Address = Annotated[

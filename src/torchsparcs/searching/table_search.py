@@ -23,6 +23,7 @@ from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.progress import stage
+from torchsparcs.training.step import VECTOR
 
 PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
 PILOT_SHARE = 0.5  # of the steps of a training
@@ -87,8 +88,12 @@ class TableSearch:
 
     @property
     def is_long(self) -> bool:
-        """Whether it takes long enough for others to help."""
-        return self.folded.rows >= FEW_ROWS and self.steps >= SearchConfig.steps
+        """Whether it takes long enough for others to help, with the bits of one process.
+
+        Members of other widths are rounded otherwise in a smaller population.
+        """
+        is_even = all(width % VECTOR == 0 for width in self.widths[1:-1])
+        return is_even and self.folded.rows >= FEW_ROWS and self.steps >= SearchConfig.steps
 
     def check_budget(self, largest: int | None) -> None:
         """A ValueError where no network can have so few parameters."""
