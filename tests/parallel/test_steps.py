@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from outcomes import assert_same, files_of
+from outcomes import assert_same, differing, files_of
 
 from torchsparcs import SearchConfig, load_result, search
 from torchsparcs.command import jobs
@@ -219,6 +219,5 @@ def test_killed_at_twenty_moments(tmp_path, monkeypatch):
             assert process.exitcode == -signal.SIGKILL
             assert_nothing_half_written(folder)
             resume = (folder / PARTS / "job.json").exists()
-        found = files_of(folder)
-        assert [name for name in {*found, *expected} if found.get(name) != expected.get(name)] == []
+        assert differing(files_of(folder), expected) == []
         shutil.rmtree(folder)
