@@ -38,7 +38,7 @@ from recording import RESULTS, record
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from specimens import Kind, folders, kinds, outcome, write_files
+from specimens import FILES, Kind, kind_of, outcome, write_files
 
 SECONDS = 60  # until an answer is late; cores may be shared
 STARTING = 300  # seconds until a process answers for the first time
@@ -63,18 +63,17 @@ class Reading(NamedTuple):
 def read_in_turn(names: list[str], first: int, stop: int, room: int, answers: Connection) -> None:
     """Sends a number before each file and a :class:`Reading` after it."""
     torch.set_num_threads(1)
-    known = {name: kind for some in _sources(names) for name, kind in some.items()}
-    intact = {name: _intact(known[name]) for name in dict.fromkeys(names)}
+    intact = {name: _intact(kind_of(name)) for name in dict.fromkeys(names)}
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + room * 2**20,) * 2)
     for place in range(first, stop):
         name = names[place % len(names)]
         with tempfile.TemporaryDirectory() as folder:
-            known[name].write(Path(folder), Random(f"{name} {place}"))
+            kind_of(name).write(Path(folder), Random(f"{name} {place}"))
             answers.send(place)
             start, before, words = time.process_time(), _kilobytes_now(), ""
             try:
-                result = outcome(known[name], Path(folder))
+                result = outcome(kind_of(name), Path(folder))
             except Exception as error:
                 cause = error.__cause__ if isinstance(error, AssertionError) else None
                 result = f"unexpected {type(cause or error).__name__}"
@@ -84,20 +83,14 @@ def read_in_turn(names: list[str], first: int, stop: int, room: int, answers: Co
         answers.send(Reading(place, name, result, seconds, more, words))
 
 
-def _sources(names: list[str]) -> list[dict[str, Kind]]:
-    """Only what is asked for is made: folders take seconds."""
-    is_folder = [name in FOLDERS for name in names]
-    return [folders()] * any(is_folder) + [kinds()] * (not all(is_folder))
-
-
-def _intact(kind: Kind) -> int:
+def _intact(intact: Kind) -> int:
     """Kilobytes that an intact one takes once all modules are loaded, the largest of them."""
     most = 0
-    for base in [*kind.bases, *kind.bases]:
+    for base in [*intact.bases, *intact.bases]:
         with tempfile.TemporaryDirectory() as folder:
             write_files(Path(folder), base)
             before = _kilobytes_now()
-            assert outcome(kind, Path(folder)) == "loaded"
+            assert outcome(intact, Path(folder)) == "loaded"
             most = max(most, _most_kilobytes() - before)
     return most
 
@@ -241,7 +234,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     share = 100 if arguments.quick else 1
-    asked = arguments.kinds or [*FOLDERS, *kinds()]
+    asked = arguments.kinds or [*FOLDERS, *FILES]
     if not MEASURES_MEMORY:
         print(f"memory is not measured: {FORGET} cannot be written here", flush=True)
     groups = {

@@ -33,7 +33,7 @@ from torchsparcs.parallel.executor import ENGINES, Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps
 from torchsparcs.tables.datasets import load_dataset
 
-QUICK = SearchConfig(steps=40, longest=40, path=2, shrink=0.4)
+QUICK = SearchConfig(steps=20, longest=20, path=2, ways=("asleep", "awake"), shrink=0.3)
 
 
 class Several(Engine):
@@ -49,7 +49,7 @@ class Several(Engine):
 
 def iris(seed=0, **options):
     table = load_dataset("iris")
-    options = {"widths": (16,), **options}
+    options = {"widths": (8,), **options}
     return search(table.X, table.y, config=QUICK, seed=seed, progress=False, **options)
 
 
@@ -59,7 +59,7 @@ def alone():
 
 
 class TestParts:
-    @pytest.mark.parametrize("workers", [2, 3, 50])
+    @pytest.mark.parametrize("workers", [3, 50])
     def test_the_number_of_workers_changes_nothing(self, alone, workers):
         assert_same(alone, iris(engine=Several(workers)))
 
@@ -140,13 +140,12 @@ class TestThreads:
         torch.manual_seed(5)
         state = torch.get_rng_state()
         with ThreadPoolExecutor(1) as pool:
-            elsewhere = pool.submit(lambda: [iris(1), iris(0)])
-            here = [iris(0), iris(1)]
+            elsewhere = pool.submit(iris, 1)
+            here = iris(0)
         threads = torch.get_num_threads()
         torch.set_num_threads(before)
-        found = [*here, *elsewhere.result()]
-        for result, expected in zip(found, [alone, other, other, alone], strict=True):
-            assert_same(result, expected)
+        assert_same(here, alone)
+        assert_same(elsewhere.result(), other)
         assert torch.equal(torch.get_rng_state(), state)
         assert threads == 2
 

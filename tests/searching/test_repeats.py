@@ -22,7 +22,7 @@ calls = [
     (np.hstack([x, x]), np.abs(x[:, 0]) - x[:, 1], {}),
     (text, np.where(x[:, 0] + x[:, 1] > 0, "yes", "no"), {"sample_weight": draw.random(60)}),
 ]
-config = SearchConfig(steps=20, longest=20, path=2, shrink=0.3)
+config = SearchConfig(steps=20, longest=20, path=1, shrink=0.3)
 for X, y, options in calls:
     result = search(X, y, widths=(8,), config=config, progress=False, **options)
     print(digest(result), result.smallest().architecture)
