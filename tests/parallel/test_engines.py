@@ -18,6 +18,7 @@ import pytest
 import torch
 from outcomes import assert_same
 from sklearn.model_selection import cross_val_score
+from sockets import children_of, is_local, listening, sockets_of
 
 from torchsparcs import (
     NonFiniteLossError,
@@ -250,22 +251,23 @@ class TestRay:
     def test_a_cluster_of_its_own_is_local_and_ends_with_the_process(self, tmp_path):
         """Nobody else can reach it; after kill -9 nothing of it stays."""
         code = (
-            "import sys, time\n"
-            f"sys.path.insert(0, {str(Path(__file__).parent.parent)!r})\n"
-            "from sockets import is_local, listening\n"
+            "import time\n"
             "from torchsparcs.parallel.executor import engine_of\n"
-            "before = listening()\n"
             "engine = engine_of('ray')\n"
-            "list(engine.map(abs, [1, 2]))\n"
-            "new = [address for inode, address in listening().items() if inode not in before]\n"
-            "print(len(new) > 2 and all(map(is_local, new)), flush=True)\n"
+            "print(list(engine.map(abs, [1, 2])), flush=True)\n"
             "time.sleep(600)\n"
         )
         options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
         driver = subprocess.Popen([sys.executable, "-c", code], **options)
         try:
-            assert driver.stdout.readline() == "True\n"
-            assert of_session(driver.pid)
+            assert driver.stdout.readline().startswith("[")
+            processes, heard = of_session(driver.pid), listening()
+            family = {driver.pid, *processes, *(c for p in processes for c in children_of(p))}
+            mine = {inode for process in family for inode in sockets_of(process)}
+            addresses = [address for inode, address in heard.items() if inode in mine]
+            assert len(addresses) > 2
+            assert all(map(is_local, addresses))
+            assert processes
         finally:
             driver.kill()
             driver.wait()

@@ -14,6 +14,7 @@ import outcomes
 import pytest
 import torch
 import torch.distributed as dist
+from sockets import children_of
 from torch import nn
 
 from torchsparcs import (
@@ -362,18 +363,6 @@ def found_by_search():
     x, y = kinks(120)
     result = search(x.numpy(), y.numpy(), widths=(16, 8), **SEARCH)
     return [(c.architecture, c.score, state(c.network)) for c in result.front]
-
-
-def children_of(process: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(path.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended
-            continue
-        if parent == process:
-            found.append(int(path.parent.name))
-    return sorted(found)
 
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
