@@ -5,24 +5,31 @@ networks, finished or not, are damaged as ``tests/mutations.py`` does it. They a
 that may take so many megabytes more: folders by everything that reads one, ``load_result``, show,
 report, export, predict and resume. They load, or a ValueError or FileNotFoundError says what was
 expected; all else (other errors, warnings, a dead process, a late answer) is counted and named.
-Time is that of the processor, and memory what is taken beyond that for an intact one.
+Time is that of the processor, and memory what is taken beyond that for an intact one; it is not
+measured where the system does not let a process forget the most that it had.
 
-    python benchmarks/fuzz.py
+    python benchmarks/fuzz.py --workers 16
     python benchmarks/fuzz.py --quick
     python benchmarks/fuzz.py --kinds csv --first 4711 --files 1     # one of those named again
 """
 
 import argparse
+import math
 import multiprocessing
+import os
 import resource
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import SimpleQueue
 from random import Random
 from typing import Any, NamedTuple
 
@@ -31,75 +38,72 @@ from recording import RESULTS, record
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from specimens import Kind, folders, kinds, outcome, write_files
+from specimens import FILES, Kind, kind_of, outcome, write_files
 
 SECONDS = 60  # until an answer is late; cores may be shared
 STARTING = 300  # seconds until a process answers for the first time
 KNOWN = ("loaded", "ValueError", "FileNotFoundError")
+FORGET = Path("/proc/self/clear_refs")
+MEASURES_MEMORY = os.access(FORGET, os.W_OK)
 # A folder that goes on with a search takes longest: it is one of five.
 FOLDERS = (*["folder of a table", "folder of a network"] * 2, "unfinished folder")
 
 
 class Reading(NamedTuple):
-    """What came of one file or folder; ``kilobytes`` is what it took beyond an intact one."""
+    """What came of one file or folder; ``kilobytes``, if known, beyond those of an intact one."""
 
     place: int
     kind: str
     outcome: str
     seconds: float
-    kilobytes: int
+    kilobytes: int | None
     words: str = ""
 
 
 def read_in_turn(names: list[str], first: int, stop: int, room: int, answers: Connection) -> None:
     """Sends a number before each file and a :class:`Reading` after it."""
     torch.set_num_threads(1)
-    known = {name: kind for some in _sources(names) for name, kind in some.items()}
-    intact = {name: _intact(known[name]) for name in dict.fromkeys(names)}
+    intact = {name: _intact(kind_of(name)) for name in dict.fromkeys(names)}
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + room * 2**20,) * 2)
     for place in range(first, stop):
         name = names[place % len(names)]
         with tempfile.TemporaryDirectory() as folder:
-            known[name].write(Path(folder), Random(f"{name} {place}"))
+            kind_of(name).write(Path(folder), Random(f"{name} {place}"))
             answers.send(place)
             start, before, words = time.process_time(), _kilobytes_now(), ""
             try:
-                result = outcome(known[name], Path(folder))
+                result = outcome(kind_of(name), Path(folder))
             except Exception as error:
                 cause = error.__cause__ if isinstance(error, AssertionError) else None
                 result = f"unexpected {type(cause or error).__name__}"
                 words = traceback.format_exc(limit=-2)
-            seconds, more = time.process_time() - start, _most_kilobytes() - before - intact[name]
-        answers.send(Reading(place, name, result, seconds, max(0, more), words))
+            seconds = time.process_time() - start
+            more = max(0, _most_kilobytes() - before - intact[name]) if MEASURES_MEMORY else None
+        answers.send(Reading(place, name, result, seconds, more, words))
 
 
-def _sources(names: list[str]) -> list[dict[str, Kind]]:
-    """Only what is asked for is made: folders take seconds."""
-    is_folder = [name in FOLDERS for name in names]
-    return [folders()] * any(is_folder) + [kinds()] * (not all(is_folder))
-
-
-def _intact(kind: Kind) -> int:
+def _intact(intact: Kind) -> int:
     """Kilobytes that an intact one takes once all modules are loaded, the largest of them."""
     most = 0
-    for base in [*kind.bases, *kind.bases]:
+    for base in [*intact.bases, *intact.bases]:
         with tempfile.TemporaryDirectory() as folder:
             write_files(Path(folder), base)
             before = _kilobytes_now()
-            assert outcome(kind, Path(folder)) == "loaded"
+            assert outcome(intact, Path(folder)) == "loaded"
             most = max(most, _most_kilobytes() - before)
     return most
 
 
 def _kilobytes_now() -> int:
-    """What the process has; the most that it had is forgotten."""
-    Path("/proc/self/clear_refs").write_text("5")
+    """What the process has; the most that it had is forgotten, where that can be."""
+    if MEASURES_MEMORY:
+        FORGET.write_text("5")
     return _status("VmRSS")
 
 
 def _most_kilobytes() -> int:
-    return _status("VmHWM")
+    return _status("VmHWM") if MEASURES_MEMORY else 0
 
 
 def _status(name: str) -> int:
@@ -120,7 +124,7 @@ def readings(names: list[str], first: int, stop: int, room: int) -> Iterator[Rea
         try:
             while first < stop:
                 if not answers.poll(patience):
-                    yield Reading(first, names[first % len(names)], "too slow", patience, 0)
+                    yield Reading(first, names[first % len(names)], "too slow", patience, None)
                     break
                 answer = answers.recv()
                 if isinstance(answer, Reading):
@@ -133,29 +137,68 @@ def readings(names: list[str], first: int, stop: int, room: int) -> Iterator[Rea
             if tried is None:
                 raise RuntimeError("Expected a process that reads files. It ended.") from None
             name = names[first % len(names)]
-            yield Reading(first, name, f"process ended with {process.exitcode}", 0, 0)
+            yield Reading(first, name, f"process ended with {process.exitcode}", 0, None)
         finally:  # nobody may want more of them
             process.kill()
             process.join()
         first = max(first, (tried if tried is not None else first) + 1)
 
 
-def tried(names: list[str], first: int, count: int, room: int, minutes: float) -> dict[str, Any]:
+def shared_readings(
+    names: list[str], first: int, stop: int, room: int, workers: int, minutes: float
+) -> Iterator[Reading]:
+    """The readings of several processes, each of its own part, as they come."""
+    came: SimpleQueue[Reading | BaseException | None] = SimpleQueue()
+    is_over, size = threading.Event(), math.ceil((stop - first) / workers)
+    end = time.perf_counter() + 60 * minutes
+
+    def read(start: int) -> None:
+        try:
+            with closing(readings(names, start, min(start + size, stop), room)) as some:
+                for reading in some:
+                    came.put(reading)
+                    if is_over.is_set() or time.perf_counter() > end:
+                        return
+        except Exception as error:
+            came.put(error)
+        finally:
+            came.put(None)
+
+    with ThreadPoolExecutor(workers) as pool:
+        parts = [pool.submit(read, start) for start in range(first, stop, size)]
+        left = len(parts)
+        try:
+            while left:
+                reading = came.get()
+                if isinstance(reading, BaseException):
+                    raise reading
+                if reading is None:
+                    left -= 1
+                else:
+                    yield reading
+        finally:
+            is_over.set()
+
+
+def tried(
+    names: list[str], first: int, count: int, room: int, workers: int, minutes: float
+) -> dict[str, Any]:
     """What came of so many, or of as many as the minutes are enough for."""
     counts: dict[str, Counter] = defaultdict(Counter)
     slowest: dict[str, float] = defaultdict(float)
     most: dict[str, int] = defaultdict(int)
     started = time.perf_counter()
-    for reading in readings(names, first, first + count, room):
+    for number, reading in enumerate(
+        shared_readings(names, first, first + count, room, workers, minutes), 1
+    ):
         counts[reading.kind][reading.outcome] += 1
         slowest[reading.kind] = max(slowest[reading.kind], reading.seconds)
-        most[reading.kind] = max(most[reading.kind], reading.kilobytes // 1024)
+        most[reading.kind] = max(most[reading.kind], (reading.kilobytes or 0) // 1024)
         if reading.outcome not in KNOWN:
             print(f"{reading.kind} {reading.place}: {reading.outcome}\n{reading.words}", flush=True)
-        if (reading.place + 1) % 1000 == 0:
-            print(f"{reading.place + 1:,} of {first + count:,}", flush=True)
-        if time.perf_counter() - started > 60 * minutes:
-            break
+        if number % 1000 == 0:
+            seconds = time.perf_counter() - started
+            print(f"{number:,} of {count:,} after {seconds:.0f} s", flush=True)
     total = sum(counts.values(), Counter())
     return {
         "first": first,
@@ -164,13 +207,13 @@ def tried(names: list[str], first: int, count: int, room: int, minutes: float) -
         "refused": total["ValueError"] + total["FileNotFoundError"],
         "anything_else": sum(number for name, number in total.items() if name not in KNOWN),
         "minutes": round((time.perf_counter() - started) / 60, 1),
-        "megabytes_more_at_most": max(most.values(), default=0),
+        "megabytes_more_at_most": max(most.values(), default=0) if MEASURES_MEMORY else None,
         "slowest_seconds": round(max(slowest.values(), default=0), 3),
         "kinds": {
             name: {
                 "tried": counts[name].total(),
                 **dict(sorted(counts[name].items())),
-                "megabytes_more_at_most": most[name],
+                "megabytes_more_at_most": most[name] if MEASURES_MEMORY else None,
                 "slowest_seconds": round(slowest[name], 3),
             }
             for name in dict.fromkeys(names)
@@ -186,24 +229,30 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the number of the first one")
     parser.add_argument("--kinds", nargs="+", default=[], help="all by default")
     parser.add_argument("--megabytes", type=int, default=2048, help="that a process may take more")
+    parser.add_argument("--workers", type=int, default=1, help="processes at a time")
     parser.add_argument("--minutes", type=float, default=1e6, help="at most, for either")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     share = 100 if arguments.quick else 1
-    asked = arguments.kinds or [*FOLDERS, *kinds()]
+    asked = arguments.kinds or [*FOLDERS, *FILES]
+    if not MEASURES_MEMORY:
+        print(f"memory is not measured: {FORGET} cannot be written here", flush=True)
     groups = {
         "folders": ([name for name in asked if name in FOLDERS], arguments.folders // share),
         "files": ([name for name in asked if name not in FOLDERS], arguments.files // share),
     }
+    limits = (arguments.megabytes, arguments.workers, arguments.minutes)
     results = {
-        group: tried(names, arguments.first, count, arguments.megabytes, arguments.minutes)
+        group: tried(names, arguments.first, count, *limits)
         for group, (names, count) in groups.items()
         if names and count
     }
     for group, result in results.items():
         print(group, {name: value for name, value in result.items() if name != "kinds"})
     print(record("fuzz", "cpu", results, arguments.out))
-    sys.exit(int(any(result["anything_else"] for result in results.values())))
+    others = sum(result["anything_else"] for result in results.values())
+    if others:
+        raise SystemExit(f"{others:,} came out otherwise than loaded or refused: see above.")
 
 
 if __name__ == "__main__":

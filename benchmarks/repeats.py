@@ -1,30 +1,30 @@
 """Does the same call give the same networks?
 
 Twenty small tables of all kinds are searched again and again: in fresh processes, twice in each,
-with one thread and with two. Each process has another hash seed, other bytes in memory that nobody
-has set (glibc's MALLOC_PERTURB_), its table at another place in memory, and neighbours that load
-the machine. What counts is a digest of every network of the front, of every judged attempt and of
-the losses of the training.
+with one thread and with two. Below 10,000 rows the threads must not matter, so that half of the
+searches have one and half have two; from there on all are made with one, and again with two. Each
+process has another hash seed, other bytes in memory that nobody has set (glibc's MALLOC_PERTURB_),
+its table at another place in memory, and neighbours that load the machine. What counts is a digest
+of every network of the front, of every judged attempt and of the losses of the training.
 
 One more process with the plainest instructions of the CPU stands for another machine, where sums
 round otherwise: how often is the network that is picked another one then, or with two threads
 instead of one?
 
-    python benchmarks/repeats.py --repeats 4 --widths 16 8   # half an hour of one core
-    python benchmarks/repeats.py --repeats 20 --workers 16
+    python benchmarks/repeats.py --repeats 20 --widths 16 8 --workers 16   # an hour of one core
     python benchmarks/repeats.py --quick                     # three tables, to see that it runs
 """
 
 import argparse
-import hashlib
 import json
 import os
 import random
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,12 @@ import numpy as np
 import pandas as pd
 from recording import RESULTS, record
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
 Table = tuple[Any, Any, dict[str, Any]]  # X, y, options of the search
 TWICE = 2  # searches in each process
+LIMIT = 600  # seconds until a process is late; cores may be shared
+ONE, TWO, OTHERS = "1 thread", "2 threads", "plain instructions"
 ZEROS = 255  # for MALLOC_PERTURB_: memory is zero, as fresh pages are
 THREES = 191  # and here full of threes (float32), or of 32.5 (float64)
 PLAIN = {
@@ -135,21 +139,10 @@ def displaced(X: Any) -> Any:
 # --- one process ---
 
 
-def digest(result: Any) -> str:
-    """A hash of all that a search found; the time it took is left out."""
-    found = hashlib.sha256(repr(result.attempts).encode())
-    found.update(repr(result.history.train_loss).encode())
-    for candidate in (*result.front, result.linear):
-        numbers = candidate.architecture, candidate.score, candidate.loss, candidate.standard_error
-        found.update(repr(numbers).encode())
-        for name, value in candidate.network.state_dict().items():
-            found.update(name.encode() + value.contiguous().numpy().tobytes())
-    return found.hexdigest()
-
-
 def search_twice(asked: argparse.Namespace) -> dict[str, Any]:
     """The digests of the same search made twice, and the network it picks."""
     import torch
+    from outcomes import digest
 
     from torchsparcs import SearchConfig, search
 
@@ -181,62 +174,124 @@ def in_a_process(table: str, asked: argparse.Namespace, threads: int, **others: 
     options = {"table": [table], "threads": [threads], "widths": asked.widths or []}
     options |= {"seed": [asked.seed], "steps": [asked.steps]}
     words = [str(word) for name, values in options.items() for word in (f"--{name}", *values)]
-    done = subprocess.run(
-        [sys.executable, __file__, *words], env=environment, capture_output=True, text=True
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, __file__, *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{table}: Expected an end within {LIMIT} s.") from None
     if done.returncode != 0:
-        raise SystemExit(f"{table}: {done.stderr}")
+        raise RuntimeError(f"{table}: {done.stderr}")
     return json.loads(done.stdout)
 
 
 # --- all of them ---
 
 
-def compared(found: dict[str, list[Any]]) -> dict[str, Any]:
-    """Of one table, by the setting: how many of how many searches found the same as its first one.
+def processes_of(name: str, repeats: int) -> dict[str, tuple[int, dict[str, str], int]]:
+    """By the setting: threads, what is in the environment, and how many processes there are."""
+    shared = 1 if name.startswith("many rows") else 2
+    count = -(-repeats // (TWICE * shared))
+    return {ONE: (1, {}, count), TWO: (2, {}, count), OTHERS: (1, PLAIN, 1)}
 
-    And against the first setting: whether the bits are others, and what was picked.
+
+def compared(name: str, found: dict[str, list[Any]]) -> dict[str, Any]:
+    """Of one table: how many of how many searches found the same as the first one.
+
+    And of each setting: whether its bits are others than those of the first setting, and what was
+    picked.
     """
     digests = {
         setting: [each for process in processes for each in process["digests"]]
         for setting, processes in found.items()
     }
-    first = next(iter(digests.values()))[0]
+    together = [[ONE], [TWO]] if name.startswith("many rows") else [[ONE, TWO]]
+    groups = [[each for setting in some for each in digests.get(setting, [])] for some in together]
     return {
-        setting: {
-            "same": digests[setting].count(digests[setting][0]),
-            "of": len(digests[setting]),
-            "other_bits": digests[setting][0] != first,
-            "pick": processes[0]["pick"],
-        }
-        for setting, processes in found.items()
+        "same": [group.count(group[0]) for group in groups if group],
+        "of": [len(group) for group in groups if group],
+        "settings": {
+            setting: {
+                "searches": len(digests[setting]),
+                "other_bits": digests[setting][0] != digests[ONE][0],
+                "pick": processes[0]["pick"],
+            }
+            for setting, processes in found.items()
+        },
     }
 
 
-def counts(tables: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """By the setting, of how many tables each of these is true."""
+def counts(tables: dict[str, Any]) -> dict[str, Any]:
+    """Of how many tables each of these is true."""
     rows = list(tables.values())
-    first = next(iter(rows[0]))
+    settings = [setting for setting in (TWO, OTHERS) if all(setting in r["settings"] for r in rows)]
     return {
-        setting: {
-            "tables": len(rows),
-            "all_the_same": sum(row[setting]["same"] == row[setting]["of"] for row in rows),
-            "other_bits": sum(row[setting]["other_bits"] for row in rows),
-            "another_pick": sum(
-                row[setting]["pick"]["architecture"] != row[first]["pick"]["architecture"]
-                for row in rows
-            ),
-        }
-        for setting in rows[0]
+        "tables": len(rows),
+        "all_the_same": sum(row["same"] == row["of"] for row in rows),
+        "fewest_searches": min(min(row["of"]) for row in rows),
+        **{
+            setting: {
+                "other_bits": sum(row["settings"][setting]["other_bits"] for row in rows),
+                "another_pick": sum(
+                    row["settings"][setting]["pick"]["architecture"]
+                    != row["settings"][ONE]["pick"]["architecture"]
+                    for row in rows
+                ),
+            }
+            for setting in settings
+        },
+    }
+
+
+def search_all(names: list[str], asked: argparse.Namespace) -> dict[str, Any]:
+    """What the processes found, by table and setting: first one for each, then the next ones."""
+    planned = {name: processes_of(name, asked.repeats) for name in names}
+    tasks = [
+        (place, name, setting)
+        for name, settings in planned.items()
+        for setting, (_, _, count) in settings.items()
+        for place in range(count)
+    ]
+    # those of many rows take longest
+    tasks.sort(key=lambda task: (task[0] > 0, not task[1].startswith("many rows"), task[0]))
+    found: dict[str, Any] = {name: {} for name in names}
+    start, done = time.monotonic(), 0
+    with ThreadPoolExecutor(asked.workers) as pool:
+        waiting = {}
+        for _, name, setting in tasks:
+            threads, others, _ = planned[name][setting]
+            waiting[pool.submit(in_a_process, name, asked, threads, **others)] = name, setting
+        try:
+            for each in as_completed(waiting):
+                if each.cancelled():
+                    continue
+                name, setting = waiting[each]
+                found[name].setdefault(setting, []).append(each.result())
+                done, seconds = done + 1, time.monotonic() - start
+                if done % 10 == 0:
+                    print(f"{done} of {len(tasks)} processes after {seconds:.0f} s", flush=True)
+                if seconds > 60 * asked.minutes:
+                    pool.shutdown(wait=False, cancel_futures=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    return {
+        name: {setting: some[setting] for setting in (ONE, TWO, OTHERS) if setting in some}
+        for name, some in found.items()
+        if ONE in some
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=20, help="searches with 1, and 2 threads")
+    parser.add_argument("--repeats", type=int, default=20, help="searches of each table")
     parser.add_argument("--steps", type=int, default=200, help="of the training of each search")
     parser.add_argument("--widths", type=int, nargs="*", help="of the hidden layers")
     parser.add_argument("--workers", type=int, default=1, help="processes at a time")
+    parser.add_argument("--minutes", type=float, default=1e6, help="until no more are begun")
     parser.add_argument("--seed", type=int, default=0, help="of the tables")
     parser.add_argument("--quick", action="store_true", help="three tables, tiny searches")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -250,29 +305,20 @@ def main() -> None:
     names = list(TABLES)
     if asked.quick:
         names, asked.steps, asked.widths, asked.repeats = names[4::6], 20, [8], 2
-    processes = -(-asked.repeats // TWICE)
-    settings: dict[str, tuple[int, dict[str, str], int]] = {
-        "1 thread": (1, {}, processes),
-        "2 threads": (2, {}, processes),
-        "plain instructions": (1, PLAIN, 1),
-    }
-    tables = {}
-    with ThreadPoolExecutor(asked.workers) as pool:
-        running = {
-            (name, setting): [
-                pool.submit(in_a_process, name, asked, threads, **others) for _ in range(count)
-            ]
-            for name in names
-            for setting, (threads, others, count) in settings.items()
-        }
-        for name in names:
-            found = {s: [each.result() for each in running[name, s]] for s in settings}
-            tables[name] = compared(found)
-            said = (f"{one['same']} of {one['of']} with {s}" for s, one in tables[name].items())
-            print(f"{name}: {', '.join(said)}", flush=True)
+    try:
+        found = search_all(names, asked)
+    except RuntimeError as error:
+        raise SystemExit(str(error)) from None
+    tables = {name: compared(name, some) for name, some in found.items()}
+    for name, one in tables.items():
+        pairs = zip(one["same"], one["of"], strict=True)
+        print(f"{name}: {', '.join(f'{same} of {count}' for same, count in pairs)} the same")
     results = {"steps": asked.steps, "widths": asked.widths, "counts": counts(tables)}
-    record("repeats", "cpu", results | {"tables": tables}, asked.out)
+    print(record("repeats", "cpu", results | {"tables": tables}, asked.out))
     print(json.dumps(results["counts"], indent=1))
+    others = [name for name, one in tables.items() if one["same"] != one["of"]]
+    if others:
+        raise SystemExit(f"Other networks were found in {len(others)} tables: {', '.join(others)}.")
 
 
 if __name__ == "__main__":

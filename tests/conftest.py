@@ -9,7 +9,7 @@ import torch
 
 from torchsparcs import SearchConfig
 
-BRIEF = {"steps": 30, "epochs": 1, "path": 2, "shrink": 0.3}
+BRIEF = {"steps": 30, "epochs": 1, "path": 1, "ways": 1, "shrink": 0.3}  # of ways the first
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,9 @@ def brief_searches():
     def shorten(config):
         check(config)
         for name, most in BRIEF.items():
-            object.__setattr__(config, name, min(getattr(config, name), most))
+            value = getattr(config, name)
+            brief = value[:most] if isinstance(value, tuple) else min(value, most)
+            object.__setattr__(config, name, brief)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SearchConfig, "__post_init__", shorten)

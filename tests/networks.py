@@ -1,7 +1,6 @@
-"""Networks for tests: random widths, random parameters, some neurons switched off."""
+"""Networks for tests: random parameters, some neurons switched off."""
 
 import torch
-from hypothesis import strategies as st
 
 from torchsparcs import SpectralNetwork
 
@@ -18,6 +17,3 @@ def randomised(network: SpectralNetwork, seed: int, dead: float = 0.0) -> Spectr
             keep = torch.rand(eigenvalues.shape, generator=generator) >= dead
             eigenvalues.mul_(keep)
     return network
-
-
-widths_strategy = st.lists(st.integers(1, 7), min_size=2, max_size=9)

@@ -1,5 +1,6 @@
 """Whether two searches found the same."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -22,6 +23,23 @@ def files_of(folder: Path) -> dict[str, bytes]:
                 content = json.dumps(values).encode()
             found[path.relative_to(folder).as_posix()] = content
     return found
+
+
+def differing(found: dict[str, bytes], expected: dict[str, bytes]) -> list[str]:
+    """The names of files that are not in both, or not the same in both."""
+    return sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
+
+
+def digest(result: SearchResult) -> str:
+    """A hash of all that a search found; the time it took is left out."""
+    found = hashlib.sha256(repr(result.attempts).encode())
+    found.update(repr(result.history.train_loss).encode())
+    for candidate in (*result.front, result.linear):
+        numbers = candidate.architecture, candidate.score, candidate.loss, candidate.standard_error
+        found.update(repr(numbers).encode())
+        for name, value in candidate.network.state_dict().items():
+            found.update(name.encode() + value.contiguous().numpy().tobytes())
+    return found.hexdigest()
 
 
 def assert_same(first: SearchResult, second: SearchResult) -> None:

@@ -1,4 +1,4 @@
-"""What listens, as Linux tells it in /proc."""
+"""What listens, and which processes belong together, as Linux tells it in /proc."""
 
 import ipaddress
 import os
@@ -39,3 +39,16 @@ def sockets_of(process: int) -> set[str]:
         if match:
             found.add(match[1])
     return found
+
+
+def children_of(process: int) -> list[int]:
+    """The processes that ``process`` started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended
+            continue
+        if parent == process:
+            found.append(int(path.parent.name))
+    return sorted(found)

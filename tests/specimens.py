@@ -4,7 +4,7 @@ import contextlib
 import gzip
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ import torch
 from networks import randomised
 
 from torchsparcs import (
+    CompactNetwork,
     SearchConfig,
     SpectralCNN,
     SpectralNetwork,
@@ -104,87 +105,89 @@ def ours_only() -> Iterator[None]:
             raise AssertionError("Expected an error of ours.") from error
 
 
+def _table(name: str, contents: Iterable[bytes], damage: mutations.Damage) -> Kind:
+    """Tables in a file ``name``."""
+    return Kind(
+        tuple({name: content} for content in contents),
+        *(one(name, damage), load_dataset, name),
+        use=lambda dataset: (dataset.X.dtypes, len(dataset.y)),
+    )
+
+
+def _of_run(name: str, damage: mutations.Damage) -> Kind:
+    """Folders of searches of which one file is damaged."""
+    return Kind(_searches(), one(name, damage), load_result, use=_use_result)
+
+
+TEXTS = (TABLE.to_csv(index=False).encode(), TABLE.to_csv().encode())
+# Each is made when it is asked for: some take seconds.
+KINDS: dict[str, Callable[[], Kind]] = {
+    "spectral network": lambda: Kind(
+        tuple({"a": _saved(network)} for network in _spectral()),
+        *(one("a", mutations.damaged_safetensors), load, "a", _use_network),
+    ),
+    "compact network": lambda: Kind(
+        tuple({"a": _saved(network)} for network in _compact()),
+        *(one("a", mutations.damaged_safetensors), load, "a", _use_network),
+    ),
+    "settings.json": lambda: _of_run("settings.json", mutations.damaged_json),
+    "front.json": lambda: _of_run("front.json", mutations.damaged_json),
+    "history.json": lambda: _of_run("history.json", mutations.damaged_json),
+    "history.safetensors": lambda: _of_run("history.safetensors", mutations.damaged_safetensors),
+    "networks/00.safetensors": lambda: _of_run(
+        "networks/00.safetensors", mutations.damaged_safetensors
+    ),
+    "csv": lambda: _table("a.csv", TEXTS, mutations.damaged_text),
+    "tsv": lambda: _table(
+        "a.tsv", [TABLE.to_csv(index=False, sep="\t").encode()], mutations.damaged_text
+    ),
+    "csv.gz": lambda: _table("a.csv.gz", map(gzip.compress, TEXTS), mutations.damaged_gzip),
+    "npz": lambda: _table("a.npz", (_npz(**arrays) for arrays in _tables()), mutations.damaged_npz),
+    "parquet": lambda: _table("a.parquet", _parquets(), mutations.damaged_parquet),
+    "images npz": lambda: Kind(
+        tuple({"a.npz": c} for c in (_images(), _images(classes=np.array(["cat", "dog"])))),
+        *(one("a.npz", mutations.damaged_npz), load_images, "a.npz"),
+        use=lambda images: (repr(images), images.statistics()),
+    ),
+    "checkpoint": lambda: Kind(
+        tuple({"a": packed(state)} for state in _states()),
+        *(one("a", mutations.damaged_checkpoint), load_checkpoint, "a"),
+    ),
+    # What the files of folders say is changed, and all commands read them.
+    "folder of a table": lambda: Kind(
+        (*_searches(), _run(np.arange(40) % 2)), mutations.damaged_folder, _use_folder
+    ),
+    "folder of a network": lambda: Kind(
+        (_network_run(SpectralNetwork([4, 3, 2])), _network_run(SpectralCNN([1, 3, 3, 2]))),
+        *(mutations.damaged_folder, _use_folder),
+    ),
+    "unfinished folder": lambda: Kind((_unfinished_run(),), mutations.damaged_folder, _resume),
+}
+FOLDERS = tuple(name for name in KINDS if "folder" in name)
+FILES = tuple(name for name in KINDS if name not in FOLDERS)
+
+
 @cache
-def kinds() -> dict[str, Kind]:
-    """By name."""
+def kind_of(name: str) -> Kind:
+    """The kind of that name."""
+    return KINDS[name]()
+
+
+@cache
+def _searches() -> tuple[Files, ...]:
+    """Of classes and of numbers."""
+    return tuple(_run(y) for y in (np.arange(40) % 3, np.linspace(0, 1, 40)))
+
+
+def _spectral() -> list[SpectralNetwork]:
     plain = SpectralNetwork([2, 3, 2])
     special = SpectralNetwork([2, 3, 2, 1], train_input_eigenvalues=True, update="iterated")
-    spectral = [randomised(network, 0) for network in (plain, special)]
-    compact = [
-        extract(randomised(SpectralNetwork([2, 4, 3, 1]), seed, dead=0.3)) for seed in (0, 1)
-    ]
-    compact += [extract(_blind())]
-    searches = tuple(_run(y) for y in (np.arange(40) % 3, np.linspace(0, 1, 40)))
-    npz = tuple({"a.npz": _npz(**arrays)} for arrays in _tables())
-    texts = (TABLE.to_csv(index=False).encode(), TABLE.to_csv().encode())
-    tabs = (TABLE.to_csv(index=False, sep="\t").encode(),)
-    parquets = tuple({"a.parquet": content} for content in _parquets())
-    images = (_images(), _images(classes=np.array(["cat", "dog"])))
-    table = {"read": load_dataset, "use": lambda dataset: (dataset.X.dtypes, len(dataset.y))}
-    of_run = {"read": load_result, "use": _use_result}
-    return {
-        "spectral network": Kind(
-            tuple({"a": _saved(network)} for network in spectral),
-            *(one("a", mutations.damaged_safetensors), load, "a", _use_network),
-        ),
-        "compact network": Kind(
-            tuple({"a": _saved(network)} for network in compact),
-            *(one("a", mutations.damaged_safetensors), load, "a", _use_network),
-        ),
-        "settings.json": Kind(searches, one("settings.json", mutations.damaged_json), **of_run),
-        "front.json": Kind(searches, one("front.json", mutations.damaged_json), **of_run),
-        "history.json": Kind(searches, one("history.json", mutations.damaged_json), **of_run),
-        "history.safetensors": Kind(
-            searches, one("history.safetensors", mutations.damaged_safetensors), **of_run
-        ),
-        "networks/00.safetensors": Kind(
-            searches, one("networks/00.safetensors", mutations.damaged_safetensors), **of_run
-        ),
-        "csv": Kind(
-            tuple({"a.csv": text} for text in texts),
-            one("a.csv", mutations.damaged_text),
-            **table,
-            reads="a.csv",
-        ),
-        "tsv": Kind(
-            tuple({"a.tsv": text} for text in tabs),
-            one("a.tsv", mutations.damaged_text),
-            **table,
-            reads="a.tsv",
-        ),
-        "csv.gz": Kind(
-            tuple({"a.csv.gz": gzip.compress(text)} for text in texts),
-            one("a.csv.gz", mutations.damaged_gzip),
-            **table,
-            reads="a.csv.gz",
-        ),
-        "npz": Kind(npz, one("a.npz", mutations.damaged_npz), **table, reads="a.npz"),
-        "parquet": Kind(
-            parquets, one("a.parquet", mutations.damaged_parquet), **table, reads="a.parquet"
-        ),
-        "images npz": Kind(
-            tuple({"a.npz": content} for content in images),
-            *(one("a.npz", mutations.damaged_npz), load_images, "a.npz"),
-            use=lambda images: (repr(images), images.statistics()),
-        ),
-        "checkpoint": Kind(
-            tuple({"a": packed(state)} for state in _states()),
-            *(one("a", mutations.damaged_checkpoint), load_checkpoint, "a"),
-        ),
-    }
+    return [randomised(network, 0) for network in (plain, special)]
 
 
-@cache
-def folders() -> dict[str, Kind]:
-    """Folders of searches by name; what their files say is changed, and all commands read them."""
-    damage = mutations.damaged_folder
-    tables = tuple(_run(y) for y in (np.arange(40) % 3, np.arange(40) % 2, np.linspace(0, 1, 40)))
-    networks = (_network_run(SpectralNetwork([4, 3, 2])), _network_run(SpectralCNN([1, 3, 3, 2])))
-    return {
-        "folder of a table": Kind(tables, damage, _use_folder),
-        "folder of a network": Kind(networks, damage, _use_folder),
-        "unfinished folder": Kind((_unfinished_run(),), damage, _resume),
-    }
+def _compact() -> list[CompactNetwork]:
+    drawn = [randomised(SpectralNetwork([2, 4, 3, 1]), seed, dead=0.3) for seed in (0, 1)]
+    return [extract(network) for network in (*drawn, _blind())]
 
 
 def _blind() -> SpectralNetwork:

@@ -18,6 +18,7 @@ from torchsparcs.command import main
 from torchsparcs.parallel.steps import Steps, lock_steps
 from torchsparcs.tables.datasets import load_dataset
 
+pytestmark = pytest.mark.usefixtures("brief_searches")
 FORK = multiprocessing.get_context("fork")
 QUICK = ("--steps", "20", "--widths", "8")
 
@@ -49,12 +50,15 @@ def in_a_child(work) -> tuple[int, str]:
     return child.exitcode, text
 
 
-@pytest.fixture
-def run(tmp_path):
+@pytest.fixture(scope="module")
+def found():
     table = load_dataset("iris")
-    config = SearchConfig(steps=20, longest=20, path=2, shrink=0.4)
-    result = search(table.X, table.y, widths=(8,), config=config, progress=False)
-    result.save(tmp_path / "run")
+    return search(table.X, table.y, widths=(8,), config=SearchConfig(), progress=False)
+
+
+@pytest.fixture
+def run(found, tmp_path):
+    found.save(tmp_path / "run")
     return tmp_path / "run"
 
 

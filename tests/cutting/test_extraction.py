@@ -8,8 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import randomised, widths_strategy
+from networks import randomised
 from torch import nn
+from widths import widths_strategy
 
 from torchsparcs import CompactNetwork, SpectralNetwork, extract
 from torchsparcs.compact.direct import (

@@ -68,7 +68,7 @@ BENCHMARKS: dict[str, list[str]] = {
         *("--smallest", "100000"),
     ],
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
-    "house.py": ["--runs", "1"],
+    "house.py": ["--runs", "1", "--starts", "torch and torchsparcs"],
     "latency.py": ["--seconds", "0.01", "--cases", "digits"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
     "text_front.py": [

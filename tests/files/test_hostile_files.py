@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save as safetensors_bytes
-from specimens import folders, kinds, outcome, write_files
+from specimens import FILES, FOLDERS, kind_of, outcome, write_files
 
 from torchsparcs import CompactNetwork, History, load_result, save
 from torchsparcs.files.arrays import read_arrays
@@ -24,43 +24,31 @@ from torchsparcs.tables.datasets import load_dataset
 
 ROOT = Path(__file__).parents[2]
 EACH = 150  # damaged files of each kind
-NAMES = (
-    *("spectral network", "compact network", "settings.json", "front.json", "history.json"),
-    *("history.safetensors", "networks/00.safetensors", "csv", "tsv", "csv.gz", "npz", "parquet"),
-    *("images npz", "checkpoint"),
-)
-FOLDERS = ("folder of a table", "folder of a network", "unfinished folder")
 
 
 @pytest.fixture
 def run(tmp_path) -> Path:
-    return write_files(tmp_path / "run", kinds()["front.json"].bases[0])
+    return write_files(tmp_path / "run", kind_of("front.json").bases[0])
 
 
 class TestDamage:
-    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("name", FILES)
     def test_it_loads_or_an_error_of_ours_says_why_not(self, tmp_path, name):
-        kind = kinds()[name]
         found = set()
         for place in range(EACH):
-            kind.write(tmp_path, Random(f"{name} {place}"))
-            found.add(outcome(kind, tmp_path))  # anything else comes out
+            kind_of(name).write(tmp_path, Random(f"{name} {place}"))
+            found.add(outcome(kind_of(name), tmp_path))  # anything else comes out
         assert {"loaded", "ValueError"} <= found <= {"loaded", "ValueError", "FileNotFoundError"}
 
     @pytest.mark.parametrize("name", FOLDERS)
     def test_a_folder_that_says_something_else(self, tmp_path, name):
         """Whatever reads it: load_result, show, report, export, predict, resume."""
-        kind = folders()[name]
         found = set()
         for place in range(EACH // 3):
             folder = tmp_path / str(place)
-            kind.write(folder, Random(f"{name} {place}"))
-            found.add(outcome(kind, folder))  # anything else comes out
+            kind_of(name).write(folder, Random(f"{name} {place}"))
+            found.add(outcome(kind_of(name), folder))  # anything else comes out
         assert {"loaded", "ValueError"} <= found <= {"loaded", "ValueError", "FileNotFoundError"}
-
-    def test_every_kind_is_tried(self):
-        assert {*kinds()} == {*NAMES}
-        assert {*folders()} == {*FOLDERS}
 
     def test_the_benchmark_counts_what_goes_wrong(self, tmp_path):
         command = [sys.executable, str(ROOT / "benchmarks" / "fuzz.py"), "--files", "60"]
@@ -78,9 +66,9 @@ class TestDamage:
 
 
 class TestNothingIsUnpickled:
-    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("name", FILES)
     def test_whatever_is_read(self, tmp_path, monkeypatch, name):
-        kind = kinds()[name]
+        kind = kind_of(name)
 
         def fail(*args, **options):
             raise AssertionError("Something is unpickled.")
@@ -101,7 +89,7 @@ class TestNothingIsUnpickled:
                 read(tmp_path / "a.npz")
 
     def test_an_old_pyarrow_would(self, tmp_path, monkeypatch):
-        folder = write_files(tmp_path, kinds()["parquet"].bases[0])
+        folder = write_files(tmp_path, kind_of("parquet").bases[0])
         monkeypatch.setattr("pyarrow.__version__", "14.0.0")
         with pytest.raises(ImportError, match=r"Expected pyarrow 15 or newer\. Got 14"):
             load_dataset(folder / "a.parquet")
@@ -282,7 +270,7 @@ class TestNetworkRuns:
     )
     @pytest.mark.parametrize("base", [0, 1])
     def test_what_does_not_fit_is_said(self, tmp_path, base, damage, words):
-        run = write_files(tmp_path, folders()["folder of a network"].bases[base])
+        run = write_files(tmp_path, kind_of("folder of a network").bases[base])
         load_result(run)
         damage(run)
         with pytest.raises(ValueError, match=rf"the folder of a search\. .* damaged: .*{words}"):

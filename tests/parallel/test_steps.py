@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from outcomes import assert_same, files_of
+from outcomes import assert_same, differing, files_of
 
 from torchsparcs import SearchConfig, load_result, search
 from torchsparcs.command import jobs
@@ -21,8 +21,9 @@ from torchsparcs.files.checkpoint import load_checkpoint
 from torchsparcs.parallel.steps import Steps, lock_steps, open_steps
 from torchsparcs.tables.datasets import load_dataset
 
-KILLS = 20
-QUICK = SearchConfig(steps=40, longest=40, path=2, shrink=0.4)
+KILLS = 10
+QUICK = SearchConfig(steps=20, longest=20, path=1, shrink=0.3)
+OPTIONS = {"widths": (6,), "config": QUICK, "progress": False}
 JOB = Job("iris", steps=20, widths=(8,))
 
 
@@ -124,13 +125,10 @@ class TestSteps:
 
 @pytest.fixture(scope="module")
 def whole():
-    return search(*wine(), config=QUICK, progress=False)
+    return search(*wine(), **OPTIONS)
 
 
 class TestSearch:
-    def test_with_a_steps_it_is_the_same(self, whole, tmp_path):
-        assert_same(whole, search(*wine(), config=QUICK, progress=False, checkpoint=tmp_path))
-
     def test_interrupted_anywhere_it_goes_on(self, whole, tmp_path, monkeypatch):
         """Ctrl-C after every single step that was kept."""
         keep, kept = Steps.keep, []
@@ -141,7 +139,7 @@ class TestSearch:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(Steps, "keep", keep_and_stop)
-        options = {"config": QUICK, "progress": False, "checkpoint": tmp_path, "resume": "auto"}
+        options = {**OPTIONS, "checkpoint": tmp_path, "resume": "auto"}
         for _ in range(100):
             try:
                 result = search(*wine(), **options)
@@ -151,10 +149,12 @@ class TestSearch:
         assert len(kept) == len(set(kept)) > 10
         assert_same(whole, result)
 
-    def test_other_data_or_settings_are_refused(self, tmp_path):
+    def test_with_a_checkpoint_it_is_the_same_and_other_data_or_settings_are_refused(
+        self, whole, tmp_path
+    ):
         X, y = wine()
-        search(X, y, config=QUICK, progress=False, checkpoint=tmp_path)
-        options = {"config": QUICK, "progress": False, "checkpoint": tmp_path}
+        options = {**OPTIONS, "checkpoint": tmp_path}
+        assert_same(whole, search(X, y, **options))
         with pytest.raises(ValueError, match="without unfinished work"):
             search(X, y, **options)
         with pytest.raises(ValueError, match="Got other rows"):
@@ -186,7 +186,7 @@ def assert_nothing_half_written(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("brief_searches")
-def test_killed_at_twenty_moments(tmp_path, monkeypatch):
+def test_killed_at_ten_moments(tmp_path, monkeypatch):
     """kill -9 at random: each time the run goes on, and ends with the same files, bit for bit."""
     monkeypatch.setattr(jobs, "to_onnx", lambda *_: None)  # slow, and not what this is about
     fork = multiprocessing.get_context("fork")
@@ -219,6 +219,5 @@ def test_killed_at_twenty_moments(tmp_path, monkeypatch):
             assert process.exitcode == -signal.SIGKILL
             assert_nothing_half_written(folder)
             resume = (folder / PARTS / "job.json").exists()
-        found = files_of(folder)
-        assert [name for name in {*found, *expected} if found.get(name) != expected.get(name)] == []
+        assert differing(files_of(folder), expected) == []
         shutil.rmtree(folder)

@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent
 
 # Two tables: numbers with copies of columns, text and weights.
 SCRIPT = """
-import hashlib, sys
+import sys
 import numpy as np, pandas as pd, torch
+from outcomes import digest
 from torchsparcs import SearchConfig, search
 
 torch.set_num_threads(int(sys.argv[1]))
@@ -18,20 +22,17 @@ calls = [
     (np.hstack([x, x]), np.abs(x[:, 0]) - x[:, 1], {}),
     (text, np.where(x[:, 0] + x[:, 1] > 0, "yes", "no"), {"sample_weight": draw.random(60)}),
 ]
-config = SearchConfig(steps=20, longest=20, path=2, shrink=0.3)
+config = SearchConfig(steps=20, longest=20, path=1, shrink=0.3)
 for X, y, options in calls:
     result = search(X, y, widths=(8,), config=config, progress=False, **options)
-    found = hashlib.sha256(repr((result.attempts, result.history.train_loss)).encode())
-    for candidate in result.front:
-        for value in candidate.network.state_dict().values():
-            found.update(value.contiguous().numpy().tobytes())
-    print(found.hexdigest(), result.smallest().architecture)
+    print(digest(result), result.smallest().architecture)
 """
 
 
 def found(threads: int, hashes: int, memory: int) -> list[str]:
     """What a fresh process finds; memory that nobody has set is full of the inverse of a byte."""
-    others = {"PYTHONHASHSEED": str(hashes), "MALLOC_PERTURB_": str(memory)}
+    paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    others = {"PYTHONHASHSEED": str(hashes), "MALLOC_PERTURB_": str(memory), "PYTHONPATH": paths}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(threads)],
         env=os.environ | others,

@@ -242,12 +242,12 @@ class TestDivergence:
 
 
 class TestRepeating:
-    def test_five_equal_calls_give_one_result(self):
+    def test_three_equal_calls_give_one_result(self):
         """Neurons whose signs can be changed in several ways: a solver must not choose by luck."""
         draw = np.random.default_rng(3)
         x = draw.normal(size=(80, 4))
         y = np.abs(x[:, 0]) + np.abs(x[:, 1])
-        first, *others = (found(x, y, steps=60) for _ in range(5))
+        first, *others = (found(x, y, steps=60) for _ in range(3))
         for other in others:
             assert is_same(first, other)
             assert numbers(first) == numbers(other)

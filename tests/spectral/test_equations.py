@@ -7,7 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import randomised, widths_strategy
+from networks import randomised
+from widths import widths_strategy
 
 from torchsparcs import SpectralNetwork
 from torchsparcs.spectral import equations as spectral

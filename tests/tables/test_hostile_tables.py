@@ -24,18 +24,18 @@ from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.standardization import moments, weights_of
 from torchsparcs.training.loop import NonFiniteLossError
 
-QUICK = SearchConfig(steps=60, epochs=1, longest=80, path=2, ways=("asleep",), shrink=0.5, lr=0.03)
+QUICK = SearchConfig(steps=60, epochs=1, longest=80, path=2, ways=("asleep",), shrink=0.25, lr=0.03)
 KINDS = (np.float32, np.float64)
 X = np.random.default_rng(0).normal(size=(120, 4)).clip(-3, 3)
 X = X.astype(np.float32).astype(np.float64)  # the same numbers in both kinds
 KINK = np.abs(X[:, 0])
 LINE = X[:, 0] - 0.5 * X[:, 1]
 SIDES = np.where(LINE > 0, "up", "down")
-ESTIMATOR = {"steps": 60, "penalty_weights": [1e-3], "widths": (16, 8), "random_state": 0}
+ESTIMATOR = {"steps": 60, "penalty_weights": [1e-3], "widths": (12,), "random_state": 0}
 
 
 def found(x=X, y=KINK, **options) -> SearchResult:
-    defaults = {"penalty_weights": (1e-3,), "widths": (12, 6), "validation": 2, "device": "cpu"}
+    defaults = {"penalty_weights": (1e-3,), "widths": (12,), "validation": 2, "device": "cpu"}
     return search(x, y, **{**defaults, "config": QUICK, **options}, progress=False)
 
 

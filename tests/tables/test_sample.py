@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from rows import check_close, frame, numbered
 
 from torchsparcs import RowStream
@@ -63,6 +64,23 @@ class TestSample:
         found = RowStream.of([(part[["a"]], part["y"]) for part in (first, second)]).sample()
         assert found.preprocessing.inputs.encoded_names == ("a=1", "a=2", "a=3")
         assert str(found.X["a"].dtype) == "category"
+
+    @pytest.mark.parametrize(
+        "second",
+        [
+            pd.Categorical([1, 3, 3]),
+            pd.Categorical(["b", "c", "c"]),
+            pd.Categorical(["b", "c", "c"], ["c", "b"], ordered=True),
+        ],
+        ids=["of numbers", "without order", "in another order"],
+    )
+    def test_categories_that_are_declared_otherwise_are_text(self, second):
+        first = pd.Categorical(["a", "b", "a"], ordered=True)
+        parts = [(pd.DataFrame({"a": part}), np.arange(3.0)) for part in (first, second)]
+        found = RowStream.of(parts).sample()
+        texts = sorted({*map(str, first), *map(str, second)})
+        assert [*found.preprocessing.inputs.columns[0].categories] == texts
+        assert list(found.X["a"]) == [*first, *second]
 
     def test_caps(self):
         assert sample.most_rows(1) == 2**20

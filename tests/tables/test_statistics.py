@@ -112,6 +112,38 @@ class TestStatistics:
                 RowStream.of(pairs[place] for place in order).sample()
 
     @pytest.mark.parametrize(
+        "late",
+        [
+            [2.5, -1, 4],
+            ["x", "y", "x"],
+            ["€ 1,5", "€ 2,5", "€ 7,0"],
+            ["2024-01-31", "2024-05-01", "2023-12-24"],
+            pd.to_datetime(["2024-01-31", "2024-05-01", "2023-12-24"]),
+            pd.Categorical(["low", "high", "low"], ["low", "high"], ordered=True),
+            pd.to_timedelta([3, 1, 2], "D"),
+            [None, None, None],
+        ],
+        ids=lambda late: str(late[0]),
+    )
+    def test_a_column_is_of_the_kind_of_its_first_entries(self, late):
+        column = pd.Series([*[None] * 6, *late, *[None] * 3], dtype=pd.Series(late).dtype)
+        X = pd.DataFrame({"before": np.arange(12.0), "late": column, "after": np.arange(12) % 3.5})
+        blank = X[:6].assign(late=np.nan)
+        found = InputStatistics()
+        for part in (blank[:2], blank[2:], X[6:9], X[9:]):
+            found.add(part)
+        check_close(found.fitted(), Inputs.fit(X))
+        assert ("late" in str(found.fitted().encoded_names)) is (late[0] is not None)
+
+    def test_lengths_of_time_are_not_mixed_with_others(self):
+        spans, y = pd.DataFrame({"a": pd.to_timedelta([3, 1, 2], "D")}), np.arange(3.0)
+        for other in ([3, 1, 2], ["x", "y", "z"]):
+            parts = [(spans, y), (pd.DataFrame({"a": other}), y)]
+            for order in (parts, parts[::-1]):
+                with pytest.raises(ValueError, match=r"time throughout 'a', or .*rows 4 to 6 of"):
+                    RowStream.of(order).sample()
+
+    @pytest.mark.parametrize(
         ("column", "words"),
         [
             ([1, 2, 3, np.inf], r"Got 1 infinite in 'a'.*\(This is in rows 3 to 4 of the stream"),

@@ -14,6 +14,7 @@ import outcomes
 import pytest
 import torch
 import torch.distributed as dist
+from sockets import children_of
 from torch import nn
 
 from torchsparcs import (
@@ -364,16 +365,19 @@ def found_by_search():
     return [(c.architecture, c.score, state(c.network)) for c in result.front]
 
 
-def children_of(process: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(path.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended
-            continue
-        if parent == process:
-            found.append(int(path.parent.name))
-    return sorted(found)
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
+ASKED = ["torchsparcs", "search", "iris", "--steps", "20", "--widths", "8", "--validation", "2"]
+ASKED += ["--penalty-weights", "0.01,0.001", "--out"]
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """The folder of a search of two processes that torchrun started, and what they said."""
+    folder = tmp_path_factory.mktemp("torchrun") / "run"
+    done = subprocess.run(
+        [*TORCHRUN, *ASKED, folder], check=True, timeout=300, capture_output=True, text=True
+    )
+    return folder, done.stdout
 
 
 class TestSearch:
@@ -417,26 +421,11 @@ class TestSearch:
 
         assert in_processes(work, tmp_path) == [True, True]
 
-    def test_torchrun(self, tmp_path):
-        command = [
-            sys.executable,
-            "-m",
-            "torchsparcs",
-            "search",
-            "iris",
-            "--steps",
-            "20",
-            "--widths",
-            "16",
-        ]
-        subprocess.run([*command, "--out", tmp_path / "one"], check=True, timeout=120)
-        two = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
-        rest = [*command[2:], "--out", tmp_path / "two"]
-        done = subprocess.run(
-            [*two, *rest], check=True, timeout=240, capture_output=True, text=True
-        )
-        assert done.stdout.count("Next:") == 1  # one of them speaks
-        one, both = load_result(tmp_path / "one"), load_result(tmp_path / "two")
+    def test_torchrun(self, together, tmp_path):
+        subprocess.run([sys.executable, "-m", *ASKED, tmp_path / "one"], check=True, timeout=300)
+        folder, said = together
+        assert said.count("Next:") == 1  # one of them speaks
+        one, both = load_result(tmp_path / "one"), load_result(folder)
         assert [c.score for c in one.front] == [c.score for c in both.front]
         assert [c.architecture for c in one.front] == [c.architecture for c in both.front]
 
@@ -445,7 +434,7 @@ class TestSearch:
         """The processes, that is; the launcher's own store is torch's."""
         script = tmp_path / "listens.py"
         script.write_text(LISTENS.format(tests=FOLDERS))
-        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", script]
+        command = [*TORCHRUN[:-1], script]
         environment = {k: v for k, v in os.environ.items() if k != "GLOO_SOCKET_IFNAME"}
         done = subprocess.run(
             command, check=True, timeout=240, capture_output=True, text=True, env=environment
@@ -453,15 +442,13 @@ class TestSearch:
         assert sorted(done.stdout.splitlines()) == ["True through lo"] * 2
 
     @pytest.mark.skipif(sys.platform != "linux", reason="looks for the processes in /proc")
-    def test_torchrun_goes_on_after_a_process_is_killed(self, tmp_path):
+    def test_torchrun_goes_on_after_a_process_is_killed(self, together, tmp_path):
         """kill -9 of one ends the others too; resumed, it finds what it would have found."""
-        start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
-        start += ["torchsparcs", "search"]
-        asked = ["iris", "--steps", "20", "--widths", "8", "--quiet", "--out"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run([*start, *asked, tmp_path / "whole"], check=True, timeout=300, **quiet)
-        folder = tmp_path / "killed"
-        launcher = subprocess.Popen([*start, *asked, folder], **quiet)
+        folder, quiet = (
+            tmp_path / "run",
+            {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL},
+        )
+        launcher = subprocess.Popen([*TORCHRUN, *ASKED, folder], **quiet)
         try:
             while not list((folder / "parts").glob("training *-*.safetensors")):
                 assert launcher.poll() is None
@@ -475,15 +462,15 @@ class TestSearch:
         assert len(ranks) == 2
         assert not any(Path(f"/proc/{rank}").exists() for rank in ranks)
         assert not (folder / "settings.json").exists()
-        subprocess.run([*start, "--resume", folder, "--quiet"], check=True, timeout=300, **quiet)
-        outcomes.assert_same(load_result(tmp_path / "whole"), load_result(folder))
-        names = [{path.name for path in (tmp_path / run).rglob("*")} for run in ("whole", "killed")]
+        resumed = [*TORCHRUN, *ASKED[:2], "--resume", folder]
+        subprocess.run(resumed, check=True, timeout=300, **quiet)
+        outcomes.assert_same(load_result(together[0]), load_result(folder))
+        names = [{path.name for path in run.rglob("*")} for run in (together[0], folder)]
         assert names[0] == names[1]
 
     def test_torchrun_tells_an_error_once(self):
-        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
         failed = subprocess.run(
-            [*command, "torchsparcs", "search", "none.csv"],
+            [*TORCHRUN, "torchsparcs", "search", "none.csv"],
             timeout=240,
             capture_output=True,
             text=True,

@@ -94,6 +94,10 @@ class Table:
         """Whether a column is of a type that holds whole numbers only."""
         return self.is_numeric(index) and self.types[index].kind in "iu"
 
+    def is_span(self, index: int) -> bool:
+        """Whether a column is of a type that holds lengths of time only."""
+        return getattr(self.types[index], "kind", "") == "m"
+
     def is_fractional(self, index: int) -> bool:
         """Whether a column is of a type that holds fractions, and has any number."""
         return (

@@ -122,7 +122,15 @@ def _joined(parts: tuple[Any, ...]) -> Any:
     types = {
         name: pd.api.types.union_categoricals([part[name] for part in parts]).dtype
         for name in parts[0].columns
-        if all(str(part[name].dtype) == "category" for part in parts)
+        if _are_declared_alike([part[name].dtype for part in parts])
     }
     # astype copies, and how rows lie in memory decides how their sums are rounded
     return pd.concat([part.astype(types) if types else part for part in parts], ignore_index=True)
+
+
+def _are_declared_alike(types: list[Any]) -> bool:
+    """Whether all are categories of one type, either all in the same order or all without one."""
+    if not all(str(each) == "category" for each in types):
+        return False
+    orders = {tuple(each.categories) if each.ordered else () for each in types}
+    return len(orders) == 1 and len({each.categories.dtype for each in types}) == 1

@@ -1,8 +1,9 @@
 """Statistics of a stream in one pass: what ``Inputs.fit`` and ``Target.fit`` learn, from chunks.
 
 They agree with those of the whole table: categories and classes are the same, mean and
-scale but for rounding. Kinds are those of the first chunk: a column that is of another in a later
-one is counted as text in another pass, if there can be one, whatever the whole table would show.
+scale but for rounding. Kinds are those of the first chunk that has anything in a column: one that
+is of another in a later chunk is counted as text in another pass, if there can be one, whatever the
+whole table would show.
 In memory is one chunk, the categories and a few numbers for each column.
 """
 
@@ -110,21 +111,25 @@ class InputStatistics(_Statistics):
 
     def __init__(self, text: Collection[str] = ()):
         super().__init__(text)
-        self.columns: list[Column] = []  # their kinds, as the first chunk tells
+        self.columns: list[Column] = []  # their kinds, as their first entries tell
+        self.unseen: list[int] = []  # columns without any entry so far
+        self.gone = np.zeros(1, dtype=np.uint64)  # the pattern of what is missing throughout
         self.counts: dict[int, Counter[str]] = {}  # of the texts in the columns of text
         self.missing: Counter[int] = Counter()  # rows of those columns
-        self.numeric: list[int] = []
-        self.patterns: np.ndarray | None = None  # of what is missing in the columns of numbers
+        self.places: dict[int, range] = {}  # of the columns of numbers, among what they supply
+        self.patterns = np.zeros(0, dtype=np.uint64)  # of what is missing there
+        self.spans: set[int] = set()  # columns of lengths of time
         self.distinct: dict[int, set[int]] = {}  # in the columns that are named like identifiers
         self.whole: set[int] = set()  # columns of whole numbers
 
     def add(self, X: Any) -> None:
         """Count the rows of one chunk, (rows, columns)."""
-        table = Table.of(X)
+        table, first = Table.of(X), self.rows
         if not self.names:
             self._begin(table)
-        first = self.rows
         self._add_rows(table.names, table.rows)
+        self._meet(table, first)
+        self._check_spans(table)
         numbers = self._numbers(table)
         check_finite(count_infinite(self._number_names, numbers))
         for index in self.counts:
@@ -133,37 +138,72 @@ class InputStatistics(_Statistics):
         for index in self.distinct.keys() & self.whole:
             if len(self.distinct[index]) <= MOST_TEXTS:
                 self.distinct[index].update(np.unique(table.column(index)).tolist())
-        if self.numeric:
-            patterns = missing_patterns(numbers, first)
-            self.patterns = patterns if self.patterns is None else self.patterns + patterns
+        if self.places:
+            self.patterns += missing_patterns(numbers, first)
             self._add_numbers(numbers)
 
     def _begin(self, table: Table) -> None:
-        """Learn from the first chunk which kinds the columns are of."""
-        for index, name in enumerate(table.names):
-            is_text = name in self.text
-            self.columns.append(Column(name, (), "text") if is_text else recognised(table, index))
-            if self.columns[-1].kind == "text":
-                self.counts[index] = Counter()
-            else:
-                self.numeric.append(index)
-        self.whole = set(range(len(table.names))) if table.is_named else set()
-        self.distinct = {i: set() for i in self.numeric if is_named_identifier(table.names[i])}
+        """Take the names of the first chunk; nothing is known of the columns yet."""
+        self.columns = [Column(name) for name in table.names]
+        self.unseen = [*range(len(table.names))]
+        self.whole = {*self.unseen} if table.is_named else set()
+
+    def _meet(self, table: Table, first: int) -> None:
+        """Learn which kinds those columns are of that have their first entries in this chunk.
+
+        In the rows before ``first`` they were missing.
+        """
+        if not self.unseen:
+            return
+        absent, supplied = _absent(table), len(self.patterns)
+        for index in self.unseen:
+            name = table.names[index]
+            if name in self.text:
+                self.columns[index] = Column(name, (), "text")
+            elif not absent[index]:
+                self.columns[index] = recognised(table, index)
+            if self.columns[index].kind == "text":
+                self.counts[index], self.missing[index] = Counter(), first
+            elif not absent[index]:
+                end = supplied + len(self.columns[index].supplied_names)
+                self.places[index], supplied = range(supplied, end), end
+                if is_named_identifier(name):
+                    self.distinct[index] = set()
+        met = {index for index in self.unseen if index in self.counts or index in self.places}
+        self.spans |= {index for index in met if table.is_span(index)}
+        self.unseen = [index for index in self.unseen if index not in met]
+        new = np.repeat(self.gone, supplied - len(self.patterns))
+        blank = MergedMoments.of(np.empty((0, len(new))))
+        self.patterns = np.concatenate([self.patterns, new])
+        self.merged = MergedMoments.joined([self.merged, blank] if self.merged else [blank])
+        self.gone += missing_patterns(np.full((table.rows, 1), np.nan), first)
+
+    def _check_spans(self, table: Table) -> None:
+        """Lengths of time are numbers of days; other numbers are not."""
+        met = (*self.places, *self.counts)
+        others = [index for index in met if table.is_span(index) != (index in self.spans)]
+        absent = _absent(table) if others else ()
+        names = [self.names[index] for index in others if not absent[index]]
+        if names:
+            raise ValueError(
+                f"Expected lengths of time throughout {quoted(names)}, or nowhere. Got them in "
+                "some rows only: turn them into numbers, or drop the column."
+            )
 
     @property
     def _number_names(self) -> list[str]:
-        return [name for index in self.numeric for name in self.columns[index].supplied_names]
+        return [name for index in self.places for name in self.columns[index].supplied_names]
 
     def _numbers(self, table: Table) -> np.ndarray:
         """The columns of numbers, dates and ordered categories, float64 (rows, supplied)."""
-        if not self.numeric:
+        if not self.places:
             return np.empty((table.rows, 0))
-        if all(self.columns[index].kind == "number" for index in self.numeric):
-            numbers = table.numbers(self.numeric)
+        if all(self.columns[index].kind == "number" for index in self.places):
+            numbers = table.numbers([*self.places])
             if numbers is not None:
                 return numbers
         parts, mixed = [], {}
-        for index in self.numeric:
+        for index in self.places:
             column = self.columns[index]
             if (column.categories if column.kind == "ordered" else ()) != table.order(index) or (
                 column.kind != "ordered" and table.is_categorical(index)
@@ -192,7 +232,7 @@ class InputStatistics(_Statistics):
     def fitted(self) -> Inputs:
         """The inputs as ``Inputs.fit`` finds them in all the rows that were added."""
         self._check_rows()
-        columns, parts, patterns, start = [*self.columns], [], [], 0
+        columns, parts, patterns = [*self.columns], [], []
         for index, name in enumerate(self.names):
             if index in self.counts:
                 column = text_column(name, self.counts[index], self.rows, self.missing[index])
@@ -200,12 +240,13 @@ class InputStatistics(_Statistics):
                 parts.append(MergedMoments.of_shares(self._shares(column, index), self.rows))
                 patterns += [0] * len(column.supplied_names)
                 continue
-            assert self.merged is not None
-            assert self.patterns is not None
-            places = range(start, start + len(columns[index].supplied_names))
-            parts.append(self.merged.at(places))
-            patterns += self.patterns[list(places)].tolist()
-            start = places.stop
+            if index in self.places:
+                assert self.merged is not None
+                parts.append(self.merged.at(self.places[index]))
+                patterns += self.patterns[list(self.places[index])].tolist()
+                continue
+            parts.append(MergedMoments.of(np.empty((0, 1))))
+            patterns += self.gone.tolist()
         merged = MergedMoments.joined(parts)
         distinct = {index: len(self.distinct.get(index, ())) for index in self.whole}
         left_out = identifiers(columns, merged, self.rows, distinct)
@@ -221,6 +262,11 @@ class InputStatistics(_Statistics):
             counts.append(self.missing[index])
         shares = np.array(counts, dtype=np.float64) / self.rows
         return shares[len(shares) - len(column.supplied_names) :]
+
+
+def _absent(table: Table) -> np.ndarray:
+    """Whether a column has no entry at all, (columns,)."""
+    return np.asarray(pd.isna(table.source).all(axis=0))
 
 
 class TargetStatistics(_Statistics):

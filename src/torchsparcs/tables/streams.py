@@ -157,10 +157,10 @@ class RowStream:
     def sample(self, task: str = "auto", seed: int = 0) -> StreamSample:
         """Draw a uniform sample of the rows, and learn the preprocessing from all of them.
 
-        It takes one pass; where a column turns out to be text that looked like numbers at first,
-        the pass starts again. The sample has at most 2²⁰ rows or 50 million cells, but never fewer
-        than 10,000 rows. Rows that are no more than that are all there, and what is learnt from
-        them is that of a table in memory to the last bit.
+        It takes one pass; where a column turns out to be of another kind than its first entries,
+        it is text, and the pass starts again. The sample has at most 2²⁰ rows or 50 million cells,
+        but never fewer than 10,000 rows. Rows that are no more than that are all there, and what is
+        learnt from them is that of a table in memory to the last bit.
 
         Args:
             task: what is predicted, as for :func:`torchsparcs.search`.
