@@ -89,7 +89,6 @@ def _write(path: str | Path, template: str, program: Program, **more: Any) -> No
         "c_text": c_text,
         "python_text": python_text,
         "javascript_text": javascript_text,
-        "decimal": decimal,
         "c_floats": lambda values: listed([f"{decimal(value)}f" for value in np.ravel(values)]),
         "decimals": lambda values: listed(map(decimal, np.ravel(values))),
         "integers": lambda values: listed(str(int(value)) for value in np.ravel(values)),

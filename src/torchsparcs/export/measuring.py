@@ -33,7 +33,7 @@ CHIPS = {
     ),
     "cortex-m0": Chip("arm-none-eabi-gcc", ("-mcpu=cortex-m0", *BARE_ARM), ARM),
     "avr": Chip("avr-gcc", ("-mmcu=atmega328p",), "gcc-avr avr-libc"),
-    "x86": Chip("gcc", ("-m64",), "gcc libc6-dev"),
+    "x86": Chip("gcc", ("-m64", "-mno-red-zone"), "gcc libc6-dev"),
 }
 
 # A program around the header, with the network or without.

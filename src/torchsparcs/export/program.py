@@ -86,7 +86,7 @@ class Block(NamedTuple):
         """Whether indices beside the weights that are not zero take fewer bytes than the zeros."""
         count, (rows, columns) = np.count_nonzero(self.weights), self.weights.shape
         size, index = self.weights.itemsize, 1 if self.first + columns < 256 else 2
-        return count * (size + index) + 2 * rows < size * self.weights.size
+        return 0 < count * (size + index) < size * self.weights.size - 2 * rows
 
     @property
     def places(self) -> list[list[int]]:

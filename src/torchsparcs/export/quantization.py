@@ -1,7 +1,7 @@
 """Networks of int8: weights and activities of one byte, sums of four.
 
 A source i has the value oᵢ + sᵢ qᵢ with qᵢ in one byte: numbers from −127 to 127 over the range
-that the rows have, zeros and ones as 0 and 127, ReLU neurons from −128 to 127. A neuron adds whole
+that the rows have and some more, zeros and ones as 0 and 127, ReLU neurons from −128 to 127. A neuron adds whole
 numbers, a = b + Σ wᵢ qᵢ, in 32 bits; its own scale makes that what the network hears, or the byte
 that the next layer reads, in whole numbers alone. ``docs/maths.md`` says how weights are rounded.
 """
@@ -17,7 +17,7 @@ from torchsparcs.export.folding import program_of
 from torchsparcs.export.program import Block, Program
 from torchsparcs.training.tasks import resolve_task
 
-TAILS = (0.0, 0.001, 0.003, 0.01, 0.03)  # shares of the rows that may lie beyond a range
+ROOM = 0.2  # of a range, on either side, for rows that lie beyond those that are known
 RIDGE = 0.01  # of each source's second moment, for the refit of weights to rounded sources
 LARGEST_BIAS = 2**29
 PRECISE = 15  # bits of a sum, and of a multiplier, whose product has to fit into 31
@@ -73,7 +73,11 @@ class QuantizedNetwork:
 
     def outputs(self, X: Any) -> np.ndarray:
         """What the generated C puts out, bit for bit: logits, or values in their own units."""
-        sources = _bytes_of(self.program, self.inputs, self.program.rows(X))
+        return self.answers(self.program.rows(X))
+
+    def answers(self, rows: np.ndarray) -> np.ndarray:
+        """The same, of rows as the generated code takes them, float32 (rows, fields)."""
+        sources = _bytes_of(self.program, self.inputs, rows)
         for layer in self.layers[:-1]:
             sources = np.concatenate([sources, _active(layer, _sums(layer, sources))], axis=1)
         last = self.layers[-1]
@@ -129,7 +133,7 @@ def quantize(network: Any, X: Any) -> QuantizedNetwork:
         if place == len(program.layers) - 1:
             return QuantizedNetwork(program, inputs, (*layers, plain))
         sums = _sums(plain, sources)
-        _, high = _range(np.maximum(sums * scale, 0).astype(np.float64))
+        high = (1 + ROOM) * np.maximum(sums.max(axis=0) * scale.astype(np.float64), 0)
         ranged, unit = _of_hidden(plain, scale, high)
         layers.append(ranged)
         sources = np.concatenate([sources, _active(ranged, sums)], axis=1)
@@ -138,23 +142,11 @@ def quantize(network: Any, X: Any) -> QuantizedNetwork:
 
 
 def _range(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest values (columns,) of ``values`` (n, columns), missing ones NaN.
-
-    Of ranges that leave out so many rows at either end, the one with the least squared error.
-    """
-    best = np.full(values.shape[1], np.inf)
-    low, high = np.zeros((2, values.shape[1]))
+    """Lowest and highest values (columns,) of ``values`` (n, columns), missing ones NaN, with room
+    for others on both sides."""
     filled = np.where(np.isnan(values).all(axis=0), 0.0, values)
-    for tail in TAILS:
-        ends = np.nanquantile(filled, [tail, 1 - tail], axis=0)
-        unit = np.maximum((ends[1] - ends[0]) / 254, np.finfo(np.float32).tiny)
-        inside = np.clip(filled, *ends)
-        rounded = ends[0] + np.round((inside - ends[0]) / unit) * unit
-        error = np.nansum((rounded - filled) ** 2, axis=0)
-        is_better = error < best
-        best = np.where(is_better, error, best)
-        low, high = np.where(is_better, ends, [low, high])
-    return low, high
+    low, high = np.nanmin(filled, axis=0), np.nanmax(filled, axis=0)
+    return low - ROOM * (high - low), high + ROOM * (high - low)
 
 
 def _ranged(
@@ -166,7 +158,7 @@ def _ranged(
     numbers = features[:, : len(places)].astype(np.float64)
     numbers[~np.isfinite(rows[:, places])] = np.nan
     low, high = _range(numbers)
-    spread = np.where(high > low, high - low, 254 * np.maximum(abs(high), 1.0))
+    spread = np.where(high > low, high - low, 2 * np.maximum(abs(high), 1.0))
     middles = (centres + (low + high) / 2).astype(np.float32)
     inverses = (254 / spread).astype(np.float32)
     inputs = Inputs(middles, inverses, np.zeros(len(places), dtype=np.int8))
