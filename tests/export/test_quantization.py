@@ -54,7 +54,7 @@ def networks() -> dict[str, QuantizedNetwork]:
 
 
 def given(name: str, network: QuantizedNetwork) -> np.ndarray:
-    """Rows as the code takes them: as they were, missing, infinite, far beyond, codes of nothing."""
+    """Rows as the code takes them: as they were, missing, infinite, far beyond, and no codes."""
     X = torch.randn(ROWS, 30) if name == "bare" else table(1)
     rows = network.program.rows(X)
     draw = np.random.default_rng(2)
@@ -144,7 +144,7 @@ def test_what_cannot_be_int8_is_refused(networks):
         quantize(network, rows)
     line = CompactNetwork([3, 1], [(1, 0)], activation="tanh")  # of nothing hidden
     assert quantize(line, rows).outputs(rows).shape == (20, 1)
-    with pytest.raises(ValueError, match="Expected rows to find the ranges.*Got none"):
+    with pytest.raises(ValueError, match=r"Expected rows to find the ranges.*Got none"):
         quantize(line, rows[:0])
     with pytest.raises(ValueError, match="Expected finite rows"):
         quantize(line, torch.full((2, 3), torch.nan))

@@ -1,9 +1,10 @@
 """Networks of int8: weights and activities of one byte, sums of four.
 
 A source i has the value oᵢ + sᵢ qᵢ with qᵢ in one byte: numbers from −127 to 127 over the range
-that the rows have and some more, zeros and ones as 0 and 127, ReLU neurons from −128 to 127. A neuron adds whole
-numbers, a = b + Σ wᵢ qᵢ, in 32 bits; its own scale makes that what the network hears, or the byte
-that the next layer reads, in whole numbers alone. ``docs/maths.md`` says how weights are rounded.
+that the rows have and some more, zeros and ones as 0 and 127, ReLU neurons from −128 to 127. A
+neuron adds whole numbers, a = b + Σ wᵢ qᵢ, in 32 bits; its own scale makes that what the network
+hears, or the byte that the next layer reads, in whole numbers alone. ``docs/maths.md`` says how
+weights are rounded.
 """
 
 from dataclasses import dataclass
