@@ -215,7 +215,7 @@ def test_what_is_not_read_is_not_asked_for(cases, tmp_path):
     network = cases["some"].network
     assert [field.name for field in program_of(network).fields] == ["x1", "x5", "x6"]
     to_c(network, tmp_path / "some.h")
-    assert "SOME_IN_X5 = 1" in (tmp_path / "some.h").read_text()
+    assert "#define SOME_IN_X5 1\n" in (tmp_path / "some.h").read_text()
 
 
 def strays(case: Case, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -247,6 +247,18 @@ def test_strays_do_what_the_comment_says(kind, cases, host, folder):
 
 
 @needs_gcc
+def test_whatever_the_bits_there_is_an_answer(cases, host):
+    """And the sanitizers have nothing to say."""
+    draw = np.random.default_rng(0)
+    for name in ("binary", "classes", "texts"):
+        shape = (1000, cases[name].rows.shape[1])
+        bits = draw.integers(0, 2**32, shape, dtype=np.uint32).view(np.float32)
+        chosen = run_c(host, name, bits)[:, cases[name].network.preprocessing.target.outputs]
+        assert len(chosen) == 1000
+        assert {*chosen} <= {0, 1, 2, 3}
+
+
+@needs_gcc
 def test_a_bare_network_answers_nan_with_nan(cases, host, folder):
     rows = cases["deep"].rows[:3].copy()
     rows[0] = np.nan
@@ -267,7 +279,7 @@ def test_the_comment_says_what_goes_in_and_what_comes_out(folder):
         "R² 0.5, found by * / somebody",
     ):
         assert line in " ".join(comment.replace("\n *", " ").split())
-    assert "static const char *const classes_classes[4]" in text
+    assert "static const char *const classes_classes[CLASSES_CLASSES]" in text
 
 
 def test_the_same_network_is_the_same_file(cases, folder, tmp_path):

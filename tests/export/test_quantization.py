@@ -60,7 +60,8 @@ def given(name: str, network: QuantizedNetwork) -> np.ndarray:
     draw = np.random.default_rng(2)
     for value in (np.nan, np.inf, -np.inf, 3e38, -3e38, 1e4, 0.5):
         rows[draw.random(rows.shape) < 0.03] = value
-    return rows
+    bits = draw.integers(0, 2**32, rows.shape, dtype=np.uint32).view(np.float32)
+    return np.concatenate([rows, np.where(np.isnan(bits), np.float32(np.nan), bits)])
 
 
 @pytest.mark.skipif(not has("gcc"), reason="no gcc")

@@ -83,7 +83,7 @@ def measure(header: Path, chip: str) -> Cost:
     gives_value = f"{prefix}_predict(const float *x)" in text
     call = f"y[0] = (float){prefix}_predict(x);" if gives_value else f"{prefix}_predict(x, y);"
     counts = {
-        name: re.findall(rf"{prefix.upper()}_{name.upper()} = (\d+)", text)[0]
+        name: re.findall(rf"{prefix.upper()}_{name.upper()} (\d+)", text)[0]
         for name in ("inputs", "outputs")
     }
     with TemporaryDirectory() as folder:

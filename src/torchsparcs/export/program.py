@@ -184,7 +184,8 @@ class Program:
     def featured(self, rows: np.ndarray) -> np.ndarray:
         """The features of ``rows`` (n, fields), float32 (n, features)."""
         centre = np.array([number.centre for number in self.numbers], dtype=np.float32)
-        numbers = rows[:, [number.field for number in self.numbers]] - centre
+        with np.errstate(over="ignore"):
+            numbers = rows[:, [number.field for number in self.numbers]] - centre
         if self.fills:
             numbers[~np.isfinite(numbers)] = 0
         told = ~np.isfinite(rows[:, [told.field for told in self.indicators]])
