@@ -10,7 +10,7 @@ from generated import compiled, has, run_c, run_python
 from reports import X, Y, small_result
 from shell import sparcs
 
-from torchsparcs import SpectralNetwork, TrainConfig, load_result, search
+from torchsparcs import SpectralNetwork, TrainConfig, load_result, search, to_python
 from torchsparcs.export.folding import program_of
 
 OUTPUT = {
@@ -56,6 +56,13 @@ def test_python_says_what_predict_says(run, table, tmp_path):
     shares = load_result(run).predict_proba(X, "best")
     rows = program_of(load_result(run).deployed("best")).rows(X)
     np.testing.assert_allclose(run_python(path, rows)[:, -2:], shares, atol=1e-5)
+
+
+def test_a_result_leaves_as_its_smallest_network(run, tmp_path):
+    result = load_result(run)
+    to_python(result, tmp_path / "result.py")
+    to_python(result.deployed("smallest"), tmp_path / "smallest.py")
+    assert (tmp_path / "result.py").read_text() == (tmp_path / "smallest.py").read_text()
 
 
 @pytest.mark.skipif(not has("gcc"), reason="no gcc")

@@ -134,6 +134,8 @@ def test_columns_of_one_value_or_none_have_a_range():
     network = CompactNetwork([3, 2], [(1, 0)])
     expected = network(rows).detach().numpy()
     np.testing.assert_allclose(quantize(network, rows).outputs(rows), expected, atol=0.1)
+    tiny = quantize(network, rows * 1e-38)
+    assert np.isfinite(tiny.outputs(rows * 1e-38)).all()
     empty = table().assign(a=np.nan)
     assert np.isfinite(quantize(deployed(labels()), empty).outputs(empty)).all()
 
@@ -147,6 +149,11 @@ def test_what_cannot_be_int8_is_refused(networks):
     assert quantize(line, rows).outputs(rows).shape == (20, 1)
     with pytest.raises(ValueError, match=r"Expected rows to find the ranges.*Got none"):
         quantize(line, rows[:0])
+    with pytest.raises(ValueError, match=r"Expected rows of shape .* up to 2. Got \(20, 2\)"):
+        quantize(line, rows[:, :2])
+    wide = CompactNetwork([70_000, 1], [(1, 0)])
+    with pytest.raises(ValueError, match=r"at most 65,536 inputs and neurons.*Got 70,000"):
+        quantize(wide, rows)
     with pytest.raises(ValueError, match="Expected finite rows"):
         quantize(line, torch.full((2, 3), torch.nan))
     with pytest.raises(ValueError, match="Got a bare one"):

@@ -65,29 +65,18 @@ def program_of(network: Any) -> Program:
             f"written in another language. Got {bare.activation_name}."
         )
     direct = bare.to_direct()
+    parts = {name: getattr(direct, name).cpu() for name in ("weights", "bias", "layers")}
+    direct = replace(direct, **parts)
     read = is_read(direct).nonzero().squeeze(1).tolist() or [0]  # a constant still takes something
     about = f"{bare.architecture}, written by torchsparcs {__version__}."
-    if isinstance(network, DeployedNetwork):
-        features = _features_of(network.preprocessing.inputs, {*read})
-        folded = _folded(direct, network.preprocessing, features.centre)
-    else:
+    if not isinstance(network, DeployedNetwork):
         numbers = {place: Number(index, np.float32(0)) for index, place in enumerate(read)}
         features = _Features([Field(f"x{place}", (place, 1)) for place in read], numbers, {}, {})
-        folded = direct
-    is_table = isinstance(network, DeployedNetwork)
-    return Program(
-        fields=tuple(features.fields),
-        numbers=tuple(features.numbers.values()),
-        indicators=tuple(features.indicators.values()),
-        levels=tuple(features.levels.values()),
-        layers=_layers(folded, features.order),
-        activation=bare.activation_name,
-        fills=is_table,
-        target=network.preprocessing.target if is_table else None,
-        about=(about, *network.about) if is_table else (about,),
-        inputs=network.preprocessing.inputs if is_table else None,
-        reads=tuple(features.order),
-    )
+        return features.program(direct, bare.activation_name, (about,), None)
+    preprocessing = network.preprocessing
+    features = _features_of(preprocessing.inputs, {*read})
+    folded = _folded(direct, preprocessing, features.centre)
+    return features.program(folded, bare.activation_name, (about, *network.about), preprocessing)
 
 
 class _Features(NamedTuple):
@@ -105,6 +94,28 @@ class _Features(NamedTuple):
     @property
     def centre(self) -> dict[int, float]:
         return {place: float(number.centre) for place, number in self.numbers.items()}
+
+    def program(
+        self,
+        direct: DirectSpace,
+        activation: str,
+        about: tuple[str, ...],
+        preprocessing: Preprocessing | None,
+    ) -> Program:
+        """The program of a network that hears these features."""
+        return Program(
+            fields=tuple(self.fields),
+            numbers=tuple(self.numbers.values()),
+            indicators=tuple(self.indicators.values()),
+            levels=tuple(self.levels.values()),
+            layers=_layers(direct, self.order),
+            activation=activation,
+            fills=preprocessing is not None,
+            target=None if preprocessing is None else preprocessing.target,
+            about=about,
+            inputs=None if preprocessing is None else preprocessing.inputs,
+            reads=tuple(self.order),
+        )
 
 
 def _features_of(inputs: Inputs, read: set[int]) -> _Features:

@@ -177,7 +177,15 @@ class Program:
 
         Texts become codes; one that has no level is -1.
         """
-        encoded = np.asarray(X) if self.inputs is None else self.inputs.encode(X, self.reads)
+        if self.inputs is not None:
+            encoded = self.inputs.encode(X, self.reads)
+        else:
+            encoded = np.asarray(X)
+            if encoded.ndim != 2 or encoded.shape[1] <= max(self.reads):
+                raise ValueError(
+                    f"Expected rows of shape (rows, inputs), inputs up to {max(self.reads)}. "
+                    f"Got {encoded.shape}."
+                )
         numbers = [field.taken(encoded) for field in self.fields]
         return np.stack(numbers, axis=1).astype(np.float32)
 
@@ -194,20 +202,18 @@ class Program:
         ]
         return np.column_stack([numbers, told, *chosen]).astype(np.float32)
 
-    def sources(self, features: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """All sources (n, sources) and what each layer hears, [(n, neurons), ..], in float64."""
-        known, heard = features.astype(np.float64), []
+    def heard(self, features: np.ndarray) -> list[np.ndarray]:
+        """What each layer hears of ``features`` (n, features): [(n, neurons), ..], float64."""
+        sources, heard = features.astype(np.float64), []
         for layer in self.layers:
-            heard.append(
-                layer.bias
-                + sum(
-                    known[:, b.first : b.first + b.weights.shape[1]] @ b.weights.T.astype(float)
-                    for b in layer.blocks
-                )
+            parts = (
+                sources[:, first : first + weights.shape[1]] @ weights.T.astype(np.float64)
+                for first, weights in layer.blocks
             )
+            heard.append(sum(parts, start=layer.bias.astype(np.float64)))
             active = ACTIVATIONS[self.activation](torch.from_numpy(heard[-1])).numpy()
-            known = np.concatenate([known, active], axis=1)
-        return known[:, : -self.outputs], heard
+            sources = np.concatenate([sources, active], axis=1)
+        return heard
 
     def standard(self, outputs: np.ndarray) -> np.ndarray:
         """Outputs (n, outputs) as the network itself has them: of a regression, standardised."""

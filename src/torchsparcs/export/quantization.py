@@ -20,11 +20,12 @@ from torchsparcs.training.tasks import resolve_task
 
 ROOM = 0.2  # of a range, on either side, for rows that lie beyond those that are known
 RIDGE = 0.01  # of each source's second moment, for the refit of weights to rounded sources
-LARGEST_BIAS = 2**29
+LARGEST_BIAS, MOST_SOURCES = 2**29, 2**16  # no sum of bytes times bytes leaves 31 bits
+SMALLEST = 1e-30  # of a range or a unit that float32 has a reciprocal for
 PRECISE = 15  # bits of a sum, and of a multiplier, whose product has to fit into 31
 
 
-class Inputs(NamedTuple):
+class ByteInputs(NamedTuple):
     """Numbers as bytes, q = (x − middle) · inverse rounded; (numbers,) each.
 
     Attributes:
@@ -69,7 +70,7 @@ class QuantizedNetwork:
     """
 
     program: Program
-    inputs: Inputs
+    inputs: ByteInputs
     layers: tuple[QuantizedLayer, ...]
 
     def outputs(self, X: Any) -> np.ndarray:
@@ -94,11 +95,13 @@ class QuantizedNetwork:
 
 
 def quantize(network: Any, X: Any) -> QuantizedNetwork:
-    """``network`` in int8, its ranges and its rounding fitted to the rows ``X``, such as it was
-    trained on; their answers are not needed.
+    """The same network in int8, its ranges and its rounding fitted to the rows ``X``.
 
-    ``network`` is what :func:`to_c` takes: a ``CompactNetwork``, a result of a table or what its
-    ``deployed(pick)`` gives. Hidden neurons have to be ReLUs.
+    Args:
+        network: a ``CompactNetwork``, a :class:`SearchResult` of a table, whose smallest network is
+            taken, or what its ``deployed(pick)`` gives. Hidden neurons have to be ReLUs.
+        X: rows such as it was trained on, as ``predict`` takes them; of a bare network
+            (rows, inputs).
 
     Example:
         >>> from torchsparcs import CompactNetwork
@@ -111,6 +114,11 @@ def quantize(network: Any, X: Any) -> QuantizedNetwork:
     program = program_of(network)
     if program.activation != "relu" and len(program.layers) > 1:
         raise ValueError(f"Expected hidden neurons to be ReLUs for int8. Got {program.activation}.")
+    if program.starts[-1] > MOST_SOURCES:
+        raise ValueError(
+            f"Expected at most {MOST_SOURCES:,} inputs and neurons for int8, whose sums have 32 "
+            f"bits. Got {program.starts[-1]:,}."
+        )
     rows = program.rows(X)
     if not len(rows):
         raise ValueError("Expected rows to find the ranges of int8. Got none.")
@@ -118,7 +126,7 @@ def quantize(network: Any, X: Any) -> QuantizedNetwork:
     if not np.isfinite(features).all():
         raise ValueError("Expected finite rows to find the ranges of int8. Got others.")
     inputs, offset, step = _ranged(program, rows, features)
-    sources, heard = _bytes_of(program, inputs, rows), program.sources(features)[1]
+    sources, heard = _bytes_of(program, inputs, rows), program.heard(features)
     layers: list[QuantizedLayer] = []
     for place, layer in enumerate(program.layers):
         weights = np.zeros((len(layer.bias), sources.shape[1]))
@@ -142,27 +150,20 @@ def quantize(network: Any, X: Any) -> QuantizedNetwork:
     raise AssertionError("a program has layers")
 
 
-def _range(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest values (columns,) of ``values`` (n, columns), missing ones NaN, with room
-    for others on both sides."""
-    filled = np.where(np.isnan(values).all(axis=0), 0.0, values)
-    low, high = np.nanmin(filled, axis=0), np.nanmax(filled, axis=0)
-    return low - ROOM * (high - low), high + ROOM * (high - low)
-
-
 def _ranged(
     program: Program, rows: np.ndarray, features: np.ndarray
-) -> tuple[Inputs, np.ndarray, np.ndarray]:
+) -> tuple[ByteInputs, np.ndarray, np.ndarray]:
     """The bytes of numbers; offset and step (features,) of all features."""
     places = [number.field for number in program.numbers]
     centres = np.array([number.centre for number in program.numbers], dtype=np.float64)
     numbers = features[:, : len(places)].astype(np.float64)
     numbers[~np.isfinite(rows[:, places])] = np.nan
-    low, high = _range(numbers)
-    spread = np.where(high > low, high - low, 2 * np.maximum(abs(high), 1.0))
+    numbers = np.where(np.isnan(numbers).all(axis=0), 0.0, numbers)
+    low, high = np.nanmin(numbers, axis=0), np.nanmax(numbers, axis=0)
+    spread = np.where(high > low, (1 + 2 * ROOM) * (high - low), 2 * np.maximum(abs(high), 1.0))
     middles = (centres + (low + high) / 2).astype(np.float32)
-    inverses = (254 / spread).astype(np.float32)
-    inputs = Inputs(middles, inverses, np.zeros(len(places), dtype=np.int8))
+    inverses = (254 / np.maximum(spread, SMALLEST)).astype(np.float32)
+    inputs = ByteInputs(middles, inverses, np.zeros(len(places), dtype=np.int8))
     fills = _rounded_to_bytes((centres.astype(np.float32) - middles) * inverses)
     others = program.features - len(places)
     offset = np.append(middles.astype(np.float64) - centres, np.zeros(others))
@@ -176,7 +177,7 @@ def _rounded_to_bytes(values: np.ndarray) -> np.ndarray:
     return np.trunc(np.clip(values, -127, 127) + half).clip(-127, 127).astype(np.int8)
 
 
-def _bytes_of(program: Program, inputs: Inputs, rows: np.ndarray) -> np.ndarray:
+def _bytes_of(program: Program, inputs: ByteInputs, rows: np.ndarray) -> np.ndarray:
     """The features of ``rows`` (n, fields) as bytes, int8 (n, features)."""
     numbers = rows[:, [number.field for number in program.numbers]]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -213,7 +214,7 @@ def _rounded(
         weights = torch.from_numpy(left) + torch.from_numpy(missed) @ precision
         largest = weights[:, :-1].abs().amax(dim=1) if len(free) > 1 else weights[:, -1].abs()
         unit = torch.maximum(largest / 127, weights[:, -1].abs() / LARGEST_BIAS)
-        unit = torch.where(unit > 0, unit, 1.0).float().double()  # as it is written down
+        unit = unit.clamp_min(SMALLEST).float().double()  # as it is written down
         order = np.argsort(-moments.diagonal()[:-1], kind="stable")
         for place in order.tolist():
             steps = (weights[:, place] / unit).round().clamp(-127, 127)
