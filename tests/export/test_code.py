@@ -195,6 +195,14 @@ def test_other_compilers_have_nothing_to_say(command, host, folder):
     subprocess.run([*command, *options, folder / "host.c"], check=True, timeout=60)
 
 
+@needs_gcc
+def test_a_compiler_that_forgets_nan_is_refused(host, folder):
+    command = ["gcc", "-ffast-math", "-fsyntax-only", folder / "host.c"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert said.returncode
+    assert "Expected a compiler that keeps NaN" in said.stderr
+
+
 def test_the_kinds_of_columns_are_all_there(cases):
     program = program_of(cases["classes"].network)
     fields = {field.name: field for field in program.fields}
