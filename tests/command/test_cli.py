@@ -462,7 +462,7 @@ def test_a_bad_table_is_one_line(case, tmp_path, monkeypatch):
         (["search", "--device", "abacus"], "'abacus'"),
         (["search", "--steps", "0"], "--steps"),
         (["search", "--seed", "one"], "--seed"),
-        (["export", "run", "--format", "zip"], "onnx, safetensors or torch"),
+        (["export", "run", "--format", "zip"], "safetensors, torch, c, python or javascript"),
     ],
 )
 def test_bad_usage_is_one_line(arguments, message, tmp_path, monkeypatch):

@@ -61,6 +61,7 @@ BENCHMARKS: dict[str, list[str]] = {
         *("--data", "{folder}/images.npz", "--epochs", "1", "--rows", "40"),
         *("--heads", "linear", "spectral", "--pairs", "1e-3,1", "--dropouts", "0.2"),
     ],
+    "c_latency.py": ["--seconds", "0.01", "--cases", "digits"],
     "cnn_cost.py": ["--rows", "64", "--offered", "4", "8"],
     "cnn_front.py": [
         *("--data", "{folder}/images.npz", "--rows", "60", "--seeds", "1", "--epochs", "1"),
@@ -69,6 +70,7 @@ BENCHMARKS: dict[str, list[str]] = {
     ],
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
     "house.py": ["--runs", "1", "--starts", "torch and torchsparcs"],
+    "int8.py": ["--tables", "iris", "--seeds", "1", "--steps", "30"],
     "latency.py": ["--seconds", "0.01", "--cases", "digits"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
     "text_front.py": [

@@ -29,7 +29,7 @@ from torchsparcs import (
     search,
 )
 from torchsparcs.experiments import EXPERIMENTS, reproduce
-from torchsparcs.parallel import ray_cluster
+from torchsparcs.parallel import executor, ray_cluster
 from torchsparcs.parallel.executor import ENGINES, Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps
 from torchsparcs.tables.datasets import load_dataset

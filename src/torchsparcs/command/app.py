@@ -12,6 +12,7 @@ import typer
 from torchsparcs.command import STOPPED, loading
 from torchsparcs.command.messages import is_first_here, one_line_warnings, processes, say, tell
 from torchsparcs.command.options import (
+    CHIPS,
     DATASETS,
     ENGINES,
     FORMATS,
@@ -244,13 +245,32 @@ def export(
             "--output", "-o", metavar="FILE", help="By default model-PICK in the run folder."
         ),
     ] = None,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="C with weights and activities of one byte.")
+    ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Rows that --int8 is fitted to and judged by."),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(CHIPS), help="Compile the C for a chip and count its bytes."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Write one network as a file that runs elsewhere."""
     one_of("--format", format, FORMATS)
+    for option, is_given in (("--int8", int8), ("--measure", measure is not None)):
+        if is_given and format != "c":
+            raise typer.BadParameter(f"Expected --format c. Got {format}.", param_hint=option)
+    if int8 != (data is not None):
+        given, lacking = ("--int8", "--data") if int8 else ("--data", "--int8")
+        raise typer.BadParameter(f"Expected {lacking} with it.", param_hint=given)
+    if measure is not None:
+        one_of("--measure", measure, CHIPS)
     with loading():
         from torchsparcs.command import runs
-    runs.export(run, format, output, pick=pick, force=force)
+    runs.export(run, format, output, pick=pick, calibration=data, chip=measure, force=force)
 
 
 @app.command()

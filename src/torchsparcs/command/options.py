@@ -14,7 +14,8 @@ DATASETS = ("digits", "iris", "wine", "breast_cancer", "diabetes")
 TASKS = ("auto", "classification", "regression")
 RULES = ("best", "smallest")
 ENGINES = ("local", "ray")
-FORMATS = ("onnx", "safetensors", "torch")
+FORMATS = ("onnx", "safetensors", "torch", "c", "python", "javascript")
+CHIPS = ("cortex-m4", "cortex-m0", "avr", "x86")
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a search.")]
 Pick = Annotated[

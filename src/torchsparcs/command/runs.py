@@ -1,20 +1,26 @@
 """What is done with the folder of a search: shown, reported on, predicted with, exported."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
 from torchsparcs.command.jobs import clear_leftovers
 from torchsparcs.command.messages import forcible, tell
+from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.export.code import to_c
 from torchsparcs.export.deployment import to_onnx
-from torchsparcs.export.formats import FORMATS
+from torchsparcs.export.formats import CODE, FORMATS
+from torchsparcs.export.measuring import check_chip, measure
+from torchsparcs.export.quantization import QuantizedNetwork, quantize
 from torchsparcs.export.saving import save
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.report.page import check_place
 from torchsparcs.searching.result import Candidate, SearchResult, load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.readers import WRITERS, read_table, without_formulas
+from torchsparcs.tables.target import with_targets
 
 
 def show(run: Path) -> None:
@@ -63,19 +69,34 @@ def predict(
     tell(f"{len(predictions):,} rows in {output}")
 
 
-def export(run: Path, format: str, output: Path | None, *, pick: str | None, force: bool) -> None:
-    """Write the picked network as a file of that format."""
+def export(
+    run: Path,
+    format: str,
+    output: Path | None,
+    *,
+    pick: str | None,
+    calibration: str | None,
+    chip: str | None,
+    force: bool,
+) -> None:
+    """Write the picked network as a file of that format, in int8 fitted to ``calibration``."""
     ending, write, note = FORMATS[format]
     if output is not None and output.suffix.lower() != ending:
         raise ValueError(
             f"Expected a file that ends in {ending} for the format {format}. Got {str(output)!r}."
         )
+    if chip is not None:
+        check_chip(chip)
     result = _loaded(run)
     rule = _rule(result, pick)
     candidate = result.pick(rule)
     path = run / f"model-{rule}{ending}" if output is None else output
     _check_file(path, force)
-    if result.preprocessing is None:
+    cost = ""
+    if calibration is not None:
+        quantized, cost = _quantized(result, candidate, calibration)
+        to_c(quantized, path)
+    elif result.preprocessing is None:
         _export_network(candidate, format, path)
         note = "It takes rows of shape {shape}, as the network that was searched."
         note = note.format(shape=candidate.row_shape)
@@ -83,6 +104,44 @@ def export(run: Path, format: str, output: Path | None, *, pick: str | None, for
         write(result.deployed(candidate), path)
     tell(f"{candidate.architecture}: {candidate.parameters:,} parameters in {path}")
     tell(note.format(settings=run / "settings.json", path=str(path)))
+    if cost:
+        tell(cost)
+    if chip is not None:
+        flash, stack = measure(path, chip)
+        tell(f"{chip}: {flash:,} bytes of flash with libraries, {stack:,} bytes of stack")
+
+
+def _quantized(
+    result: SearchResult, candidate: Candidate, calibration: str
+) -> tuple[QuantizedNetwork, str]:
+    """The network in int8, and what that costs on the rows ``calibration``, in words."""
+    if result.preprocessing is None:
+        raise ValueError("Expected a search of a table for int8. This is one of a network.")
+    table, y = _rows_of(result, calibration)
+    quantized = quantize(result.deployed(candidate), table)
+    where = f"{len(table):,} rows of {Path(calibration).name}"
+    if y is None:
+        return quantized, f"int8 fitted to {where}, which have no target to judge by"
+    score = "R²" if result.target.classes is None else "accuracy"
+    table, y, _ = with_targets(table, y)
+    before, after = result.score(table, y, candidate), quantized.score(table, y)
+    return quantized, f"int8 fitted to {where}: {score} {after:.4f} there, {before:.4f} in float"
+
+
+def _rows_of(result: SearchResult, data: str) -> tuple[Any, Any]:
+    """The rows of a table and their targets, None where it has none."""
+    if data in BUILT_IN:
+        dataset = load_dataset(data)
+        return dataset.X, dataset.y
+    target = result.target
+    writings = zip(target.names, target.writings or [None] * len(target.names), strict=True)
+    written = [name for name, writing in writings if writing is not None]
+    table = read_table(data, text=(*result.inputs.written_names, *written))
+    table.columns = [str(column) for column in table.columns]
+    names = [*target.names]
+    if not {*names} <= {*table.columns}:
+        return table, None
+    return table, table[names[0]] if len(names) == 1 else table[names]
 
 
 def _export_network(candidate: Candidate, format: str, path: Path) -> None:
@@ -91,6 +150,8 @@ def _export_network(candidate: Candidate, format: str, path: Path) -> None:
         save(candidate.network, path)
     elif format == "onnx":
         to_onnx(candidate.network, path, example=torch.zeros(2, *(candidate.row_shape or ())))
+    elif format in CODE and isinstance(candidate.network, CompactNetwork):
+        CODE[format](candidate.network, path)
     else:
         raise ValueError(
             f"Expected onnx or safetensors for a network that was searched. Got {format}."

@@ -1,4 +1,4 @@
 """What goes: neurons, channels, blocks and layers, with least-squares refits; ``extract``."""
 
 # The files that other rooms may use; the rest are this room's own.
-__all__ = ["connections", "extraction", "ladder", "model_ladder", "neurons", "pruning"]
+__all__ = ["connections", "extraction", "ladder", "model_ladder", "neurons", "pruning", "removal"]

@@ -1,4 +1,4 @@
-"""What leaves: network files, a network with its preprocessing as one module, ONNX and others."""
+"""What leaves: network files, networks with their preprocessing, ONNX, source code and others."""
 
 # The files that other rooms may use; the rest are this room's own.
-__all__ = ["deployment", "formats", "saving"]
+__all__ = ["code", "deployment", "formats", "measuring", "quantization", "saving"]

@@ -5,7 +5,7 @@ import copy
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +30,22 @@ class DeployedNetwork(nn.Module):
     table, NaN where they are missing, zeros and ones for text, the parts of dates. The network is
     a copy: where this module goes, it goes alone.
 
+    Args:
+        about: lines on how the network was found, for the comments of generated code.
+
     Shape:
         - input (rows, supplied columns); float64 where columns are far from zero for their spread,
           which float32, and so an ONNX file, does not resolve: a warning names them
         - output (rows, classes) for classification, (rows, outputs) for regression
     """
 
-    def __init__(self, network: CompactNetwork, preprocessing: Preprocessing):
+    def __init__(
+        self, network: CompactNetwork, preprocessing: Preprocessing, about: Sequence[str] = ()
+    ):
         super().__init__()
         self.network = copy.deepcopy(network)
         self.preprocessing = preprocessing
+        self.about = tuple(about)
         inputs, target = preprocessing.inputs, preprocessing.target
         self.mean: Tensor
         self.scale: Tensor

@@ -314,13 +314,24 @@ class SearchResult:
 
     def deployed(self, pick: "str | int | Candidate" = "smallest") -> DeployedNetwork:
         """The network with its preprocessing, an ``nn.Module`` from columns to answers."""
-        network = self.pick(pick).network
+        candidate = self.pick(pick)
+        network = candidate.network
         if self.preprocessing is None or not isinstance(network, CompactNetwork):
             raise ValueError(
                 "Expected a search of a table, which has preprocessing to deploy. This is one of a "
                 "network: take the candidate's own network, as in to_onnx(candidate.network, path)."
             )
-        return DeployedNetwork(network, self.preprocessing)
+        return DeployedNetwork(network, self.preprocessing, self._about(candidate))
+
+    def _about(self, candidate: Candidate) -> list[str]:
+        """How good the candidate is and what it was found in, in lines."""
+        measure = "R²" if self.target.classes is None else "Accuracy"
+        score = f"{candidate.score:.4f} ± {candidate.standard_error:.4f}"
+        lines = [f"{measure} on rows that it was not fitted to: {score}."]
+        if candidate.expected is not None:
+            lines.append(f"{measure} to be expected on new rows: {candidate.expected:.4f}.")
+        data = f" of {self.settings['data']}" if "data" in self.settings else ""
+        return [*lines, f"Found in {self.settings['rows']:,} rows{data}."]
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write everything into the folder ``path``; ``load_result`` reads it again.

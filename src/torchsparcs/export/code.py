@@ -1,0 +1,207 @@
+"""Networks as source code: C, Python and JavaScript that need no library."""
+
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from torchsparcs.export.describing import description
+from torchsparcs.export.folding import program_of
+from torchsparcs.export.names import (
+    Identifiers,
+    c_text,
+    identifier,
+    javascript_text,
+    python_text,
+)
+from torchsparcs.export.program import Program
+from torchsparcs.export.quantization import QuantizedNetwork
+from torchsparcs.files.atomic import write_atomically
+
+WIDTH = 92  # characters of a line of numbers
+LONGEST_PREFIX = 20  # characters
+
+
+def to_c(network: Any, path: str | Path) -> None:
+    """Write ``network`` as one C99 header, which C++ takes as well.
+
+    It allocates nothing and needs no library but ``<math.h>``, for probabilities and activations
+    other than ReLU. Its names begin with that of the file: ``cars.h`` has ``cars_predict``. On AVR
+    its constants stay in flash. Its comment says what goes in and what comes out.
+
+    Args:
+        network: a ``CompactNetwork``, a :class:`SearchResult` of a table, whose smallest network is
+            taken, what its ``deployed(pick)`` gives, or what :func:`quantize` made of one of these.
+    """
+    is_quantized = isinstance(network, QuantizedNetwork)
+    program = network.program if is_quantized else program_of(network)
+    prefix = identifier(Path(path).stem)[:LONGEST_PREFIX].lower()
+    prefix = prefix if prefix[0].isalpha() else f"m{prefix}"
+    _write(
+        path,
+        "model.h.jinja",
+        program,
+        parts="int8.jinja" if is_quantized else "float.jinja",
+        quantized=network if is_quantized else None,
+        prefix=prefix,
+        P=prefix.upper(),
+        names=_c_names(program, prefix.upper()),
+    )
+
+
+def to_python(network: Any, path: str | Path) -> None:
+    """Write ``network`` as a Python file that imports nothing, for CPython and MicroPython.
+
+    Its ``predict(x)`` takes a list of numbers; its comment says which. ``network`` is what
+    :func:`to_c` takes, but for int8.
+    """
+    _write(path, "model.py.jinja", _float_program(network))
+
+
+def to_javascript(network: Any, path: str | Path) -> None:
+    """Write ``network`` as one ES module, for a page or Node.
+
+    Its ``predict(x)`` takes an array of numbers; its comment says which. ``network`` is what
+    :func:`to_c` takes, but for int8.
+    """
+    _write(path, "model.mjs.jinja", _float_program(network))
+
+
+def _float_program(network: Any) -> Program:
+    if isinstance(network, QuantizedNetwork):
+        raise ValueError("Expected C for a network of int8. Got another language.")
+    return program_of(network)
+
+
+def _write(path: str | Path, template: str, program: Program, **more: Any) -> None:
+    environment = Environment(
+        loader=PackageLoader("torchsparcs.export"),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "c_text": c_text,
+        "python_text": python_text,
+        "javascript_text": javascript_text,
+        "c_floats": lambda values: listed([f"{decimal(value)}f" for value in np.ravel(values)]),
+        "decimals": lambda values: listed(map(decimal, np.ravel(values))),
+        "integers": lambda values: listed(str(int(value)) for value in np.ravel(values)),
+    }
+    text = environment.get_template(template).render(
+        program=program,
+        comment=description(program, is_int8=more.get("quantized") is not None),
+        avr_readers=AVR_READERS,
+        c_activation=C_ACTIVATIONS[program.activation],
+        python_activation=PYTHON_ACTIVATIONS[program.activation],
+        javascript_activation=JAVASCRIPT_ACTIVATIONS[program.activation],
+        c_index=_c_index,
+        neurons=_neurons,
+        **more,
+    )
+    write_atomically(Path(path), text.encode())
+
+
+# How constants in the flash of an AVR are read, by type.
+AVR_READERS = {
+    "FLOAT": "pgm_read_float(p)",
+    "INT8": "((int8_t)pgm_read_byte(p))",
+    "INT16": "((int16_t)pgm_read_word(p))",
+    "INT32": "((int32_t)pgm_read_dword(p))",
+    "UINT8": "pgm_read_byte(p)",
+    "UINT16": "pgm_read_word(p)",
+    "UINT32": "pgm_read_dword(p)",
+}
+# Bodies of functions of v. The tail of the normal distribution is formula 7.1.26 of Abramowitz and
+# Stegun, good to 1.5e-7: neither MicroPython nor the C library of AVR has the error function.
+C_ACTIVATIONS = {
+    "relu": "return v < 0 ? 0 : v;",
+    "tanh": "return tanhf(v);",
+    "gelu": (
+        "const float z = fabsf(v) * 0.70710678f, t = 1 / (1 + 0.3275911f * z);\n"
+        "const float tail = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f\n"
+        "    + t * (-1.453152027f + t * 1.061405429f)))) * expf(-z * z);\n"
+        "return v * (v < 0 ? 0.5f * tail : 1 - 0.5f * tail);"
+    ),
+    "silu": "return v / (1 + expf(-v));",
+    "sigmoid": "return 1 / (1 + expf(-v));",
+    "identity": "return v;",
+}
+PYTHON_ACTIVATIONS = {
+    "relu": "return v if v > 0 or v != v else 0.0",
+    "tanh": "return 1 - 2 / (_exp(2 * v) + 1)",
+    "gelu": (
+        "z = abs(v) * 0.7071067811865476\n"
+        "t = 1 / (1 + 0.3275911 * z)\n"
+        "tail = 1.421413741 + t * (-1.453152027 + t * 1.061405429)\n"
+        "tail = t * (0.254829592 + t * (-0.284496736 + t * tail)) * _exp(-z * z)\n"
+        "return v * (0.5 * tail if v < 0 else 1 - 0.5 * tail)"
+    ),
+    "silu": "return v / (1 + _exp(-v))",
+    "sigmoid": "return 1 / (1 + _exp(-v))",
+    "identity": "return v",
+}
+JAVASCRIPT_ACTIVATIONS = {
+    "relu": "return v < 0 ? 0 : v;",
+    "tanh": "return Math.tanh(v);",
+    "gelu": (
+        "const z = Math.abs(v) * Math.SQRT1_2;\n"
+        "const t = 1 / (1 + 0.3275911 * z);\n"
+        "const poly = 1.421413741 + t * (-1.453152027 + t * 1.061405429);\n"
+        "const tail = t * (0.254829592 + t * (-0.284496736 + t * poly)) * Math.exp(-z * z);\n"
+        "return v * (v < 0 ? 0.5 * tail : 1 - 0.5 * tail);"
+    ),
+    "silu": "return v / (1 + Math.exp(-v));",
+    "sigmoid": "return 1 / (1 + Math.exp(-v));",
+    "identity": "return v;",
+}
+
+
+def decimal(value: Any) -> str:
+    """A float32 number in as few digits as say it exactly; C, Python and JavaScript read it."""
+    return str(np.float32(value))
+
+
+def listed(words: Iterable[str]) -> str:
+    """``words`` with commas, in lines."""
+    return "\n".join(textwrap.wrap(", ".join(words), WIDTH))
+
+
+def _c_names(program: Program, prefix: str) -> dict[str, list]:
+    """The constants of a header: of inputs, of codes by field, of classes."""
+    made = Identifiers().made
+    inputs = [made(f"{prefix}_IN_", field.name) for field in program.fields]
+    codes = [
+        [made(f"{prefix}_{identifier(field.name).upper()[:20]}_", text) for text in field.texts]
+        for field in program.fields
+    ]
+    classes = [made(f"{prefix}_CLASS_", label) for label in program.classes]
+    return {"inputs": inputs, "codes": codes, "classes": classes}
+
+
+def _c_index(largest: int) -> tuple[str, str]:
+    """The smallest unsigned type that holds ``largest``, and the macro that reads one."""
+    bits = next(bits for bits in (8, 16, 32) if largest < 2**bits)
+    return f"uint{bits}_t", f"UINT{bits}"
+
+
+def _neurons(program: Program) -> list[list[tuple[str, int | list[int], np.ndarray]]]:
+    """Of each layer its neurons: bias, the sources that are heard and their weights.
+
+    Of sources that are neighbours the first stands for all.
+    """
+    layers = []
+    for layer in program.layers:
+        neurons = []
+        for row, bias in enumerate(layer.bias):
+            places = [place for block in layer.blocks for place in block.places[row]]
+            weights = np.concatenate([b.weights[row][b.weights[row] != 0] for b in layer.blocks])
+            is_run = bool(places) and places == [*range(places[0], places[0] + len(places))]
+            neurons.append((decimal(bias), places[0] if is_run else places, weights))
+        layers.append(neurons)
+    return layers

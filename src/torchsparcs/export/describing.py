@@ -1,0 +1,66 @@
+"""The comment of generated code: what it takes, what it gives, how it was made."""
+
+import textwrap
+
+from torchsparcs.export.names import commented
+from torchsparcs.export.program import Field, Program
+
+WIDTH = 96  # characters of a line
+
+
+def description(program: Program, *, is_int8: bool = False) -> list[str]:
+    """What the generated code takes and gives, in lines that any comment may hold."""
+    lines = [*program.about]
+    if is_int8:
+        lines.append("Inside it computes with whole numbers: weights and activities are int8.")
+    count = len(program.fields)
+    lines += ["", f"It takes {count} number{'s' * (count > 1)} x:"]
+    fields = enumerate(program.fields)
+    lines += [f'  x[{place}] "{field.name}"{_notes(field)}' for place, field in fields]
+    lines += ["", *_missing(program, is_int8), *_answers(program)]
+    return [part for line in lines for part in _wrapped(commented(line))]
+
+
+def _wrapped(line: str) -> list[str]:
+    parts = textwrap.wrap(
+        line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
+    return parts or [""]
+
+
+def _notes(field: Field) -> str:
+    codes = ", ".join(f'{code} "{text}"' for code, text in enumerate(field.texts))
+    notes = [codes, field.note, "NaN is missing, a level of its own" if field.missing >= 0 else ""]
+    words = "; ".join(note for note in notes if note)
+    return f": {words}" if words else ""
+
+
+def _missing(program: Program, is_int8: bool) -> list[str]:
+    """What becomes of numbers that are none, or out of range."""
+    lines = []
+    if program.fills and (program.numbers or program.indicators):
+        lines.append(
+            "A number that is NaN or infinite counts as missing: its mean in the rows that the "
+            "network was found in stands for it."
+        )
+    if told := [f'"{program.fields[place].name}"' for (place,) in program.indicators]:
+        lines.append(f"The network is told where {', '.join(told)} is missing.")
+    if not program.fills:
+        lines.append(
+            "A number that is NaN or infinite counts as 0."
+            if is_int8
+            else "Numbers are taken as they are: NaN and infinities are answered in kind."
+        )
+    if is_int8:
+        lines.append("A number beyond the range that int8 was fitted to counts as its end.")
+    return lines
+
+
+def _answers(program: Program) -> list[str]:
+    if program.target is None:
+        return [f"It gives {program.outputs} number{'s' * (program.outputs > 1)}."]
+    names = ", ".join(f'"{name}"' for name in program.target.names)
+    if not program.classes:
+        return [f"It gives {names}."]
+    classes = ", ".join(f'{place} "{label}"' for place, label in enumerate(program.classes))
+    return [f"It gives the class of {names}: {classes}."]

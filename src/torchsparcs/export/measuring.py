@@ -1,0 +1,117 @@
+"""What generated C takes of a chip: flash and stack, by its own compiler."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+SECONDS = 120  # that a compiler may take
+
+
+class Chip(NamedTuple):
+    """A compiler, its options for a chip, and the Debian packages that have it."""
+
+    compiler: str
+    options: tuple[str, ...]
+    packages: str
+
+    @property
+    def size(self) -> str:
+        """The program that counts the bytes of sections."""
+        return f"{self.compiler.removesuffix('gcc')}size"
+
+
+ARM = "gcc-arm-none-eabi libnewlib-arm-none-eabi"
+BARE_ARM = ("-mthumb", "--specs=nosys.specs", "--specs=nano.specs")
+CHIPS = {
+    "cortex-m4": Chip(
+        "arm-none-eabi-gcc",
+        ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", *BARE_ARM),
+        ARM,
+    ),
+    "cortex-m0": Chip("arm-none-eabi-gcc", ("-mcpu=cortex-m0", *BARE_ARM), ARM),
+    "avr": Chip("avr-gcc", ("-mmcu=atmega328p",), "gcc-avr avr-libc"),
+    "x86": Chip("gcc", ("-m64", "-mno-red-zone"), "gcc libc6-dev"),
+}
+
+# A program around the header, with the network or without.
+PROGRAM = """
+#include "{header}"
+static volatile float given[{inputs}], got[{outputs}];
+__attribute__((noinline)) static void measured(const float *x, float *y) {{ {body} }}
+int main(void) {{
+    float x[{inputs}], y[{outputs}] = {{ 0 }};
+    int i;
+    for (i = 0; i < {inputs}; i++) x[i] = given[i];
+    measured(x, y);
+    for (i = 0; i < {outputs}; i++) got[i] = y[i];
+    return 0;
+}}
+"""
+
+
+class Cost(NamedTuple):
+    """Bytes of a chip: flash with the libraries that are needed, and stack without."""
+
+    flash: int
+    stack: int
+
+
+def check_chip(chip: str) -> None:
+    """A ValueError unless ``chip`` is known and its compiler is here."""
+    if chip not in CHIPS:
+        raise ValueError(f"Expected a chip among {', '.join(CHIPS)}. Got {chip!r}.")
+    known = CHIPS[chip]
+    for program in (known.compiler, known.size):
+        if shutil.which(program) is None:
+            raise ValueError(
+                f"Expected {program} to measure for {chip}. It is not here; on Debian: "
+                f"apt install {known.packages}"
+            )
+
+
+def measure(header: Path, chip: str) -> Cost:
+    """The bytes by which a program grows that calls ``predict`` of ``header``, compiled for size.
+
+    Probabilities are not in it.
+    """
+    check_chip(chip)
+    text = header.read_text(encoding="utf-8")
+    prefix = re.findall(r"(\w+)_predict\(const float \*x", text)[0]
+    gives_value = f"{prefix}_predict(const float *x)" in text
+    call = f"y[0] = (float){prefix}_predict(x);" if gives_value else f"{prefix}_predict(x, y);"
+    counts = {
+        name: re.findall(rf"{prefix.upper()}_{name.upper()} (\d+)", text)[0]
+        for name in ("inputs", "outputs")
+    }
+    with TemporaryDirectory() as folder:
+        shutil.copy(header, Path(folder, "network.h"))
+        sizes = [
+            _compiled(Path(folder), chip, PROGRAM.format(header="network.h", body=body, **counts))
+            for body in ("y[0] = x[0];", call)
+        ]
+    return Cost(sizes[1].flash - sizes[0].flash, sizes[1].stack)
+
+
+def _compiled(folder: Path, chip: str, source: str) -> Cost:
+    """Flash of a whole program, and the stack of its functions but for main."""
+    compiler, options, _ = known = CHIPS[chip]
+    (folder / "program.c").write_text(source)
+    sections = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
+    command = [compiler, *options, "-Os", "-std=gnu99", "-fstack-usage", *sections]
+    _output([*command, "program.c", "-o", "program", "-lm"], folder)
+    text, data = _output([known.size, "program"], folder).splitlines()[1].split()[:2]
+    (usage,) = folder.glob("*.su")
+    frames = re.findall(r":(\w+)\t(\d+)\t", usage.read_text())
+    usage.unlink()
+    stack = sum(int(size) for function, size in frames if function != "main")
+    return Cost(int(text) + int(data), stack)
+
+
+def _output(command: list[str], folder: Path) -> str:
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+    if run.returncode:
+        raise ValueError(f"Expected {command[0]} to compile it. Got: {run.stderr.strip()[-500:]}")
+    return run.stdout

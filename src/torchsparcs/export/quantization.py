@@ -1,0 +1,264 @@
+"""Networks of int8: weights and activities of one byte, sums of four.
+
+A source i has the value oᵢ + sᵢ qᵢ with qᵢ in one byte: numbers from −127 to 127 over the range
+that the rows have and some more, zeros and ones as 0 and 127, ReLU neurons from −128 to 127. A
+neuron adds whole numbers, a = b + Σ wᵢ qᵢ, in 32 bits; its own scale makes that what the network
+hears, or the byte that the next layer reads, in whole numbers alone. ``docs/maths.md`` says how
+weights are rounded.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from torchsparcs.cutting.removal import remove_sources_
+from torchsparcs.export.folding import program_of
+from torchsparcs.export.program import Block, Program
+from torchsparcs.training.tasks import resolve_task
+
+ROOM = 0.2  # of a range, on either side, for rows that lie beyond those that are known
+RIDGE = 0.01  # of each source's second moment, for the refit of weights to rounded sources
+LARGEST_BIAS, MOST_SOURCES = 2**29, 2**16  # no sum of bytes times bytes leaves 31 bits
+SMALLEST = 1e-30  # of a range or a unit that float32 has a reciprocal for
+PRECISE = 15  # bits of a sum, and of a multiplier, whose product has to fit into 31
+
+
+class ByteInputs(NamedTuple):
+    """Numbers as bytes, q = (x − middle) · inverse rounded; (numbers,) each.
+
+    Attributes:
+        fills: the bytes of missing numbers, int8.
+    """
+
+    middles: np.ndarray
+    inverses: np.ndarray
+    fills: np.ndarray
+
+
+class QuantizedLayer(NamedTuple):
+    """Whole numbers of a layer.
+
+    Attributes:
+        bias: (neurons,), int32.
+        blocks: of weights, int8.
+        scales: (neurons,), float32; of the outputs, what one unit of their sums is worth.
+        shift: of a hidden layer, bits that its sums lose first.
+        multipliers, shifts: (neurons,); times the one, and without as many bits as the other, what
+            is left of a sum is a byte.
+    """
+
+    bias: np.ndarray
+    blocks: tuple[Block, ...]
+    scales: np.ndarray
+    shift: int
+    multipliers: np.ndarray
+    shifts: np.ndarray
+
+
+@dataclass(frozen=True)
+class QuantizedNetwork:
+    """A network of int8; :func:`quantize` makes one, :func:`to_c` writes it.
+
+    Attributes:
+        program: of the float network.
+
+    Shape:
+        - X (rows, columns): a table, or what a bare network takes
+        - :meth:`outputs` (rows, outputs), float32
+    """
+
+    program: Program
+    inputs: ByteInputs
+    layers: tuple[QuantizedLayer, ...]
+
+    def outputs(self, X: Any) -> np.ndarray:
+        """What the generated C puts out, bit for bit: logits, or values in their own units."""
+        return self.answers(self.program.rows(X))
+
+    def answers(self, rows: np.ndarray) -> np.ndarray:
+        """The same, of rows as the generated code takes them, float32 (rows, fields)."""
+        sources = _bytes_of(self.program, self.inputs, rows)
+        for layer in self.layers[:-1]:
+            sources = np.concatenate([sources, _active(layer, _sums(layer, sources))], axis=1)
+        last = self.layers[-1]
+        return _sums(last, sources).astype(np.float32) * last.scales
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy or R² on the rows of a table."""
+        target = self.program.target
+        if target is None:
+            raise ValueError("Expected a network with its preprocessing to score. Got a bare one.")
+        raw = torch.from_numpy(self.program.standard(self.outputs(X)))
+        return resolve_task(target.task).score(raw, target.transform(y)).item()
+
+
+def quantize(network: Any, X: Any) -> QuantizedNetwork:
+    """The same network in int8, its ranges and its rounding fitted to the rows ``X``.
+
+    Args:
+        network: a ``CompactNetwork``, a :class:`SearchResult` of a table, whose smallest network is
+            taken, or what its ``deployed(pick)`` gives. Hidden neurons have to be ReLUs.
+        X: rows such as it was trained on, as ``predict`` takes them; of a bare network
+            (rows, inputs).
+
+    Example:
+        >>> from torchsparcs import CompactNetwork
+        >>> network = CompactNetwork([3, 4, 1], [(1, 0), (2, 1)])
+        >>> rows = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+        >>> error = quantize(network, rows).outputs(rows) - network(rows).detach().numpy()
+        >>> bool(abs(error).max() < 0.02)
+        True
+    """
+    program = program_of(network)
+    if program.activation != "relu" and len(program.layers) > 1:
+        raise ValueError(f"Expected hidden neurons to be ReLUs for int8. Got {program.activation}.")
+    if program.starts[-1] > MOST_SOURCES:
+        raise ValueError(
+            f"Expected at most {MOST_SOURCES:,} inputs and neurons for int8, whose sums have 32 "
+            f"bits. Got {program.starts[-1]:,}."
+        )
+    rows = program.rows(X)
+    if not len(rows):
+        raise ValueError("Expected rows to find the ranges of int8. Got none.")
+    features = program.featured(rows)
+    if not np.isfinite(features).all():
+        raise ValueError("Expected finite rows to find the ranges of int8. Got others.")
+    inputs, offset, step = _ranged(program, rows, features)
+    sources, heard = _bytes_of(program, inputs, rows), program.heard(features)
+    layers: list[QuantizedLayer] = []
+    for place, layer in enumerate(program.layers):
+        weights = np.zeros((len(layer.bias), sources.shape[1]))
+        for block in layer.blocks:
+            weights[:, block.first : block.first + block.weights.shape[1]] = block.weights
+        start = np.column_stack([weights * step, layer.bias + weights @ offset])
+        whole, bias, scale = _rounded(start, sources, heard[place])
+        blocks = tuple(
+            Block(b.first, whole[:, b.first : b.first + b.weights.shape[1]].astype(np.int8))
+            for b in layer.blocks
+        )
+        plain = QuantizedLayer(bias, blocks, *_of_outputs(scale))
+        if place == len(program.layers) - 1:
+            return QuantizedNetwork(program, inputs, (*layers, plain))
+        sums = _sums(plain, sources)
+        high = (1 + ROOM) * np.maximum(sums.max(axis=0) * scale.astype(np.float64), 0)
+        ranged, unit = _of_hidden(plain, scale, high)
+        layers.append(ranged)
+        sources = np.concatenate([sources, _active(ranged, sums)], axis=1)
+        offset, step = np.append(offset, 128 * unit), np.append(step, unit)
+    raise AssertionError("a program has layers")
+
+
+def _ranged(
+    program: Program, rows: np.ndarray, features: np.ndarray
+) -> tuple[ByteInputs, np.ndarray, np.ndarray]:
+    """The bytes of numbers; offset and step (features,) of all features."""
+    places = [number.field for number in program.numbers]
+    centres = np.array([number.centre for number in program.numbers], dtype=np.float64)
+    numbers = features[:, : len(places)].astype(np.float64)
+    numbers[~np.isfinite(rows[:, places])] = np.nan
+    numbers = np.where(np.isnan(numbers).all(axis=0), 0.0, numbers)
+    low, high = np.nanmin(numbers, axis=0), np.nanmax(numbers, axis=0)
+    spread = np.where(high > low, (1 + 2 * ROOM) * (high - low), 2 * np.maximum(abs(high), 1.0))
+    middles = (centres + (low + high) / 2).astype(np.float32)
+    inverses = (254 / np.maximum(spread, SMALLEST)).astype(np.float32)
+    inputs = ByteInputs(middles, inverses, np.zeros(len(places), dtype=np.int8))
+    fills = _rounded_to_bytes((centres.astype(np.float32) - middles) * inverses)
+    others = program.features - len(places)
+    offset = np.append(middles.astype(np.float64) - centres, np.zeros(others))
+    step = np.append(1 / inverses.astype(np.float64), np.full(others, 1 / 127))
+    return inputs._replace(fills=fills), offset, step
+
+
+def _rounded_to_bytes(values: np.ndarray) -> np.ndarray:
+    """Halves away from zero, no farther than 127: int8, in the very operations of the C code."""
+    half = np.where(values < 0, np.float32(-0.5), np.float32(0.5))
+    return np.trunc(np.clip(values, -127, 127) + half).clip(-127, 127).astype(np.int8)
+
+
+def _bytes_of(program: Program, inputs: ByteInputs, rows: np.ndarray) -> np.ndarray:
+    """The features of ``rows`` (n, fields) as bytes, int8 (n, features)."""
+    numbers = rows[:, [number.field for number in program.numbers]]
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = (numbers - inputs.middles) * inputs.inverses
+    is_there = np.isfinite(numbers)
+    known = np.where(is_there, _rounded_to_bytes(np.where(is_there, scaled, 0)), inputs.fills)
+    others = program.featured(rows)[:, len(program.numbers) :]
+    return np.concatenate([known.astype(np.int8), (127 * others).astype(np.int8)], axis=1)
+
+
+def _rounded(
+    start: np.ndarray, sources: np.ndarray, heard: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whole weights (R, S), biases (R,) and what one is worth (R,), for what neurons heard (n, R).
+
+    ``start`` (R, S + 1) are the weights that were, on the scale of bytes, and biases. Those that
+    are not zero are refitted to the ``sources`` (n, S) as they are now, and rounded one after the
+    other; what is left of each is passed on to those that are still free, by the formula of
+    :mod:`torchsparcs.cutting.removal`.
+    """
+    whole = np.zeros((len(start), start.shape[1] - 1))
+    bias, scale = np.zeros(len(start)), np.ones(len(start))
+    known = np.column_stack([sources, np.ones(len(sources))]).astype(np.float64)
+    is_there = start != 0
+    is_there[:, -1] = True
+    for pattern in np.unique(is_there, axis=0):
+        rows = np.flatnonzero((is_there == pattern).all(axis=1))
+        free = np.flatnonzero(pattern)
+        moments = known[:, free].T @ known[:, free] / len(known)
+        damped = moments + RIDGE * np.diag(moments.diagonal()) + 1e-9 * np.eye(len(free))
+        precision = torch.from_numpy(np.linalg.inv(damped))
+        left = start[rows][:, free]
+        missed = (heard[:, rows] - known[:, free] @ left.T).T @ known[:, free] / len(known)
+        weights = torch.from_numpy(left) + torch.from_numpy(missed) @ precision
+        largest = weights[:, :-1].abs().amax(dim=1) if len(free) > 1 else weights[:, -1].abs()
+        unit = torch.maximum(largest / 127, weights[:, -1].abs() / LARGEST_BIAS)
+        unit = unit.clamp_min(SMALLEST).float().double()  # as it is written down
+        order = np.argsort(-moments.diagonal()[:-1], kind="stable")
+        for place in order.tolist():
+            steps = (weights[:, place] / unit).round().clamp(-127, 127)
+            whole[rows, free[place]] = steps.numpy()
+            weights[:, place] -= steps * unit
+            remove_sources_(weights, precision, torch.tensor([place]))
+        bias[rows] = (weights[:, -1] / unit).round().numpy()
+        scale[rows] = unit.numpy()
+    return whole, bias.astype(np.int32), scale.astype(np.float32)
+
+
+def _of_outputs(scale: np.ndarray) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
+    """Scales, and no bytes to be made."""
+    return scale, 0, np.zeros(0, np.int16), np.zeros(0, np.uint8)
+
+
+def _of_hidden(
+    layer: QuantizedLayer, scale: np.ndarray, high: np.ndarray
+) -> tuple[QuantizedLayer, np.ndarray]:
+    """The layer with bytes from 0 to ``high`` (neurons,), and what a unit of these is worth."""
+    unit = np.where(high > 0, high, 1.0) / 255
+    largest = abs(layer.bias.astype(np.int64))
+    for block in layer.blocks:
+        largest = largest + 128 * abs(block.weights.astype(np.int64)).sum(axis=1)
+    shift = max(0, int(largest.max()).bit_length() - PRECISE)
+    factor = scale / unit * 2.0**shift  # of a sum without these bits
+    shifts = np.clip(PRECISE - 1 - np.floor(np.log2(factor)), 0, 2 * PRECISE).astype(np.uint8)
+    multipliers = np.minimum(np.round(factor * 2.0**shifts), 2**PRECISE - 1).astype(np.int16)
+    none = np.zeros(0, np.float32)
+    return QuantizedLayer(layer.bias, layer.blocks, none, shift, multipliers, shifts), unit
+
+
+def _sums(layer: QuantizedLayer, sources: np.ndarray) -> np.ndarray:
+    """What the neurons hear of ``sources`` (n, S), int32 (n, neurons)."""
+    known = sources.astype(np.int32)
+    sums = np.broadcast_to(layer.bias, (len(known), len(layer.bias))).copy()
+    for block in layer.blocks:
+        part = known[:, block.first : block.first + block.weights.shape[1]]
+        sums += part @ block.weights.T.astype(np.int32)
+    return sums
+
+
+def _active(layer: QuantizedLayer, sums: np.ndarray) -> np.ndarray:
+    """ReLU of ``sums`` (n, neurons) as bytes, int8."""
+    kept = (np.maximum(sums, 0) >> layer.shift) * layer.multipliers.astype(np.int32)
+    half = (1 << layer.shifts.astype(np.int32)) >> 1
+    return (np.minimum((kept + half) >> layer.shifts, 255) - 128).astype(np.int8)
