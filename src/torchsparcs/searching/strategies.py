@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torchsparcs.searching.folded import FoldedData
 from torchsparcs.training.config import TrainConfig, check_amounts, check_counts
 
-MOST_EPOCHS = 400  # of a training: few rows are soon known by heart
+MOST_EPOCHS = 150  # of a training: few rows are soon known by heart
 TUNE_DECAY = 0.02
 
 
