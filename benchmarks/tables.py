@@ -83,7 +83,8 @@ def main() -> None:
     arguments = parsed()
     if not (arguments.summary or arguments.page):
         known = records.read(arguments.out)
-        made = provenance(" ".join(["python", *_without_out(sys.argv)]), "cpu") | {"threads": 1}
+        command = " ".join(["python", *_without_out(sys.argv)])
+        made = provenance(command, arguments.device) | {"threads": 1}
         place = Place(arguments.tables, arguments.rows, arguments.device)
         units = wanted(arguments, known)
         run(place, units, known, arguments.out, made, arguments.workers)

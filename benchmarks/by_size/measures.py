@@ -192,7 +192,7 @@ def table_measures(record: dict) -> dict | None:
         "pick": {
             "score": mean_error(pick["test"] for pick in picks),
             "parameters": mean_error(pick["parameters"] for pick in picks),
-            "claimed_less_test": mean_error(pick["validation"] - pick["test"] for pick in picks),
+            "claimed_less_test": mean_error(pick["claimed"] - pick["test"] for pick in picks),
             "against_others": mean_error(
                 pick["test"] - scores([*mlps, *linear["points"]], [pick["parameters"]])[0]
                 for pick, mlps, linear in zip(picks, found.mlps, found.units["linear"], strict=True)
