@@ -10,6 +10,7 @@ from torchsparcs.report import facts_of
 
 def caveat(result):
     return (
+        f"One answer for all rows reaches {100 * result.scoring.constant:.2f} %. "
         f"Scores are corrected for the choice: on the rows that made it, among "
         f"{len(result.attempts)} networks, it has {100 * result.smallest().score:.2f} %."
     )

@@ -9,15 +9,10 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 from torch import nn
 
-from torchsparcs.searching.folded import (
-    FOLDS,
-    FoldedData,
-    Folds,
-    Judgement,
-    counted_rows,
-    folds_of,
-    held_out,
-)
+from torchsparcs.searching.folded import FoldedData, counted_rows
+from torchsparcs.searching.folds import FOLDS, Folds, folds_of, held_out
+from torchsparcs.searching.judging import Judgement
+from torchsparcs.searching.scoring import scoring_for
 from torchsparcs.spectral.population import HasMembers
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 
@@ -110,7 +105,9 @@ def folded(target, task, validation=3, weights=None) -> FoldedData:
     inputs = torch.randn(rows, 2, generator=torch.Generator().manual_seed(0))
     weights = torch.ones(rows) if weights is None else weights
     folds = folds_of(validation, target, task != "regression", 0)
-    return FoldedData(inputs, target, weights, folds, task)
+    aim = Target.of_outputs(task, 1 if task == "regression" else 3)
+    scoring = scoring_for("auto", aim, target, weights, folds.judged)
+    return FoldedData(inputs, target, weights, folds, task, scoring)
 
 
 def own_outputs(found: FoldedData, group: list) -> np.ndarray:
@@ -161,9 +158,19 @@ class TestJudging:
         assert judgement.loss == pytest.approx(log_loss(y, shares, sample_weight=w))
         hits, share = said.argmax(axis=1) == y, w / w.sum()
         error = np.sqrt((share**2 * (hits - accuracy) ** 2).sum())
-        assert judgement.standard_error == pytest.approx(error)
         if weights is None:  # as for any share of n rows
             assert error == pytest.approx(np.sqrt(accuracy * (1 - accuracy) / len(y)))
+        count = 1 / (share**2).sum()
+        p = (accuracy * count + 2) / (count + 4)  # by Agresti and Coull
+        least = np.sqrt(p * (1 - p) / (count + 4))
+        assert judgement.standard_error == pytest.approx(max(error, least))
+
+    def test_a_score_without_a_mistake_is_in_doubt_as_well(self, weights, validation):
+        found = folded(CLASSES, "multiclass", validation, weights)
+        output = 9.0 * nn.functional.one_hot(CLASSES[found.folds.judged])
+        (judgement,) = found.judge_outputs(output.expand(found.fits, -1, -1))
+        assert judgement.score == pytest.approx(1.0)
+        assert 0.01 < judgement.standard_error < 0.06
 
 
 @pytest.mark.parametrize(
@@ -174,7 +181,7 @@ def test_a_network_bears_its_score_out_or_not(own, expected):
 
 
 def test_neighbours_share_a_part_where_rows_are_many(monkeypatch):
-    monkeypatch.setattr("torchsparcs.searching.folded.MOST_PARTS", 7)
+    monkeypatch.setattr("torchsparcs.searching.scoring.MOST_PARTS", 7)
     found = folded(CLASSES, "multiclass", 3, WEIGHTS)
     (judgement,) = found.judge(Constant([[1.0, 0.0, 0.0]] * 4))
     hits = (CLASSES == 0) * WEIGHTS / WEIGHTS.sum()

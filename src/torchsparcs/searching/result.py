@@ -16,13 +16,16 @@ from torch import Tensor
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.deployment import DeployedNetwork
-from torchsparcs.searching.folded import Judgement
+from torchsparcs.searching.calibration import cool_
 from torchsparcs.searching.folder import read_run, write_run
+from torchsparcs.searching.intervals import half_widths
+from torchsparcs.searching.judging import Judgement
+from torchsparcs.searching.scoring import Scoring, recorded_scoring
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.training.history import History
-from torchsparcs.training.tasks import evaluation_mode, resolve_task
+from torchsparcs.training.tasks import evaluation_mode
 
 LEAST_TOLERANCE = 1e-3  # of a score: nobody pays parameters for less
 ROUNDING = 1e-7  # of a score: what float32 does not resolve is no difference
@@ -35,8 +38,9 @@ class Candidate:
     Attributes:
         network: of a table, takes standardised inputs and gives raw outputs;
             ``SearchResult.predict`` goes from a table to labels or values.
-        score: accuracy or R² on rows that networks made in the same way were not fitted to. It
-            makes the front and the picks; as the best of many on the same rows it flatters.
+        score: on rows that networks made in the same way were not fitted to, the larger the
+            better: accuracy, R², or what ``scoring`` asked for; a loss is negative. It makes the
+            front and the picks; as the best of many on the same rows it flatters.
         standard_error: of the score.
         loss: on the same rows.
         penalty_weight: of the member it was cut from; None of a linear model, 0 where
@@ -44,10 +48,15 @@ class Candidate:
         member: the index of that member in the history; None where there is none, or the history
             is of one network.
         answers: targets and predictions of the rows that judged, see
-            :class:`torchsparcs.searching.folded.Judgement`; None where they were not kept.
+            :class:`torchsparcs.searching.judging.Judgement`; None where they were not kept.
         row_shape: of one row of inputs, where the network is no dense one.
         expected: the score to be expected on rows that nobody has seen, corrected for the choice
             among many, see :mod:`torchsparcs.searching.correction`; None in older folders.
+        temperature: by which the outputs were divided, so that probabilities hold on new rows,
+            see :mod:`torchsparcs.searching.calibration`; 1 where that was not needed.
+        reliability: how often what it says comes true, see there; None where it was not kept.
+        residuals: of a regression, as in :class:`torchsparcs.searching.judging.Judgement`; None
+            where they were not kept.
     """
 
     network: CompactNetwork | CompactChain
@@ -59,6 +68,9 @@ class Candidate:
     answers: Tensor | None = field(default=None, compare=False, repr=False)
     row_shape: tuple[int, ...] | None = field(default=None, repr=False)
     expected: float | None = None
+    temperature: float = 1.0
+    reliability: Tensor | None = field(default=None, compare=False, repr=False)
+    residuals: Tensor | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -69,7 +81,13 @@ class Candidate:
         member: int | None,
         row_shape: tuple[int, ...] | None = None,
     ) -> "Candidate":
-        """``network``, on the CPU, and what networks like it were judged to be worth."""
+        """``network``, on the CPU, and what networks like it were judged to be worth.
+
+        It is given the temperature that they need.
+        """
+        if judgement.temperature != 1:
+            assert isinstance(network, CompactNetwork)
+            cool_(network, judgement.temperature)
         return cls(
             network.cpu(),
             judgement.score,
@@ -79,6 +97,19 @@ class Candidate:
             member,
             judgement.answers,
             row_shape,
+            temperature=judgement.temperature,
+            reliability=judgement.reliability,
+            residuals=judgement.residuals,
+        )
+
+    def in_units(self, unit: float) -> "Candidate":
+        """The same with scores that were counted in ``unit``."""
+        expected = None if self.expected is None else self.expected * unit
+        return replace(
+            self,
+            score=self.score * unit,
+            standard_error=self.standard_error * unit,
+            expected=expected,
         )
 
     @property
@@ -138,6 +169,10 @@ class Attempt(NamedTuple):
             loss=candidate.loss,
             macs=candidate.macs,
         )
+
+    def in_units(self, unit: float) -> "Attempt":
+        """The same with scores that were counted in ``unit``."""
+        return self._replace(score=self.score * unit, standard_error=self.standard_error * unit)
 
 
 def on_the_front(
@@ -221,14 +256,20 @@ class SearchResult:
         return self.front[-1]
 
     @property
+    def scoring(self) -> Scoring:
+        """What made the front: its name, how its scores are written, that of a constant answer."""
+        return recorded_scoring(self.settings, self.target)
+
+    @property
     def tolerance(self) -> float:
         """What :meth:`smallest` gives away by default."""
-        return max(self.best().standard_error, LEAST_TOLERANCE)
+        return max(self.best().standard_error, LEAST_TOLERANCE * self.scoring.unit)
 
     def smallest(self, tolerance: float | None = None) -> Candidate:
         """The smallest network whose score is within ``tolerance`` of the best one's.
 
-        By default that is one standard error of the best score, and at least 0.001.
+        By default that is one standard error of the best score, and at least 0.001; of a score in
+        units of its own, a thousandth of that of the best constant answer.
         """
         best = self.best()
         allowed = self.tolerance if tolerance is None else tolerance
@@ -308,9 +349,25 @@ class SearchResult:
         return self.target.probabilities(self.outputs(X, pick))
 
     def score(self, X: Any, y: Any, pick: "str | int | Candidate" = "smallest") -> float:
-        """Accuracy or R² on other data."""
-        target, output = self.target, self.outputs(X, pick)
-        return resolve_task(target.task).score(output, target.transform(y).to(output.device)).item()
+        """The score on other data: accuracy, R², or what ``scoring`` asked for."""
+        output = self.outputs(X, pick)
+        share = output.new_full((len(output),), 1 / len(output), dtype=torch.float64)
+        return self.scoring.score(output, self.target.transform(y).to(output.device), share)
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, pick: "str | int | Candidate" = "smallest"
+    ) -> np.ndarray:
+        """From and to between which values lie, as often as ``coverage``; (rows, 2) in their units.
+
+        They are as far from the prediction as that share of the rows of the search was from what
+        networks made in the same way, and not fitted to them, said. Of several outputs it is
+        (rows, outputs, 2), each by itself.
+        """
+        candidate = self.pick(pick)
+        half = half_widths(candidate, self.settings["judged_rows"], coverage)
+        middle = self.outputs(X, candidate).cpu().double()
+        ends = [self.target.predict(middle + side * half) for side in (-1, 1)]
+        return np.stack(ends, axis=-1)
 
     def deployed(self, pick: "str | int | Candidate" = "smallest") -> DeployedNetwork:
         """The network with its preprocessing, an ``nn.Module`` from columns to answers."""

@@ -1,0 +1,318 @@
+"""The score that drives the front, the picks and the page, and how it is written."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from torchsparcs.searching import scores
+from torchsparcs.searching.scorers import Scorer, foreign_values, found_scorer, scored
+from torchsparcs.tables.target import Target
+
+RARE = 0.2  # of an even share: a class with fewer rows is rare
+PSEUDO_ROWS = 4  # that a share of rows is thought to have seen besides, half of them right
+MOST_PARTS, FOREIGN_PARTS = 2000, 20  # of the rows, whose scores are kept; of others' scorers
+QUANTILES = 19  # of the target, that are tried as one answer for all rows
+
+Values = Callable[[Tensor, Tensor, Tensor, Target], Tensor]
+
+
+class Style(NamedTuple):
+    """How a score is written: times so much, with so many decimals, and a unit.
+
+    Decimals are None where the size of the numbers is the user's: four digits then. What is
+    written as less than zero is a loss, the smaller the better.
+    """
+
+    times: float
+    decimals: int | None
+    unit: str = ""
+
+
+SHARE, NUMBER, LOSS = Style(100, 2, " %"), Style(1, 4), Style(-1, 4)
+AMOUNT, LOST_SHARE = Style(-1, None), Style(-100, 2, " %")
+
+
+class Row(NamedTuple):
+    """A row of :data:`SCORINGS`.
+
+    Attributes:
+        is_for_classes: else for numbers.
+        values: of (output, target, share, aim), see :mod:`torchsparcs.searching.scores`.
+        counts: what the score is a share of: "rows", or as much of each of the "classes"; None
+            where it is no share of anything.
+    """
+
+    label: str
+    is_for_classes: bool
+    values: Values
+    style: Style
+    counts: str | None = None
+
+
+SCORINGS: dict[str, Row] = {
+    "accuracy": Row("accuracy", True, scores.task_scores, SHARE, "rows"),
+    "log_loss": Row("log loss", True, scores.log_losses, LOSS),
+    "balanced_accuracy": Row("balanced accuracy", True, scores.balanced_hits, SHARE, "classes"),
+    "roc_auc": Row("ROC AUC", True, scores.roc_areas, NUMBER, "classes"),
+    "f1": Row("F1", True, scores.f1_values, NUMBER, "classes"),
+    "average_precision": Row(
+        "average precision", True, scores.average_precisions, NUMBER, "classes"
+    ),
+    "r2": Row("R²", False, scores.task_scores, NUMBER),
+    "mae": Row("mean absolute error", False, scores.absolute_errors, AMOUNT),
+    "mape": Row("mean absolute percentage error", False, scores.relative_errors, LOST_SHARE),
+}
+SAME = {
+    "neg_log_loss": "log_loss",
+    "neg_mean_absolute_error": "mae",
+    "neg_mean_absolute_percentage_error": "mape",
+}  # scikit-learn's names
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A score of what networks say of a target; the larger the better.
+
+    Attributes:
+        values: of (output, target, share), a mean over rows, see
+            :mod:`torchsparcs.searching.scores`.
+        counts: as in :class:`Row`.
+        unit: of the score, where it has one of its own; differences are told in it.
+        constant: the score of the best answer that is the same for all rows; None where no rows
+            were looked at.
+        whole: the score itself of the same, where that is simpler: of scikit-learn's scorers.
+        is_own: whether it is a function of somebody's, without a name that finds it.
+    """
+
+    name: str
+    label: str
+    style: Style
+    values: Callable[[Tensor, Tensor, Tensor], Tensor]
+    counts: str | None = None
+    unit: float = 1.0
+    constant: float | None = None
+    whole: Callable[[Tensor, Tensor, Tensor], float] | None = None
+    is_own: bool = False
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is a scorer of scikit-learn's."""
+        return self.whole is not None
+
+    def score(self, output: Tensor, target: Tensor, share: Tensor) -> float:
+        """The score itself."""
+        if self.whole is not None:
+            return self.whole(output, target, share)
+        return (share @ self.values(output, target, share)).item()
+
+    def part_of(self, rows: int) -> Tensor:
+        """The part of the rows that each belongs to, (rows,): itself, or neighbours where many.
+
+        A scorer of others is taken without each of a few parts, drawn always alike.
+        """
+        return foreign_parts(rows) if self.is_foreign else neighbours(rows)
+
+    def least_error(self, score: float, target: Tensor, share: Tensor) -> float:
+        """The standard error that a share of rows has at least, also where all or none are right.
+
+        √(p (1 − p) / (n + 4)), with p of n rows and four more, of which half are right (A. Agresti
+        and B. Coull, *Approximate is better than "exact"*, The American Statistician 52, 1998). n
+        is 1 / Σ share², with shares that give each class as much where the score does.
+        """
+        if self.counts is None:
+            return 0.0
+        if self.counts == "classes":
+            _, code = target.unique(return_inverse=True)
+            of_class = share.new_zeros(int(code.max()) + 1).index_add(0, code, share)
+            share = share / (of_class[code] * len(of_class))
+        rows = 1 / share.square().sum().item()
+        p = (score * rows + PSEUDO_ROWS / 2) / (rows + PSEUDO_ROWS)
+        return math.sqrt(max(0.0, p * (1 - p)) / (rows + PSEUDO_ROWS))
+
+    def words(self, score: float, error: float | None = None, *, short: bool = False) -> str:
+        """The score as people read it, with its standard error; ``short``: a digit less of shares.
+
+        >>> scoring_of("accuracy", Target.fit(["a", "b"])).words(0.9705, 0.004)
+        '97.05 % ± 0.40'
+        >>> scoring_of("mae", Target.fit([1.5, 1e5])).words(-1234.5, 100.0)
+        '1,234 ± 100'
+        """
+        if not math.isfinite(score):
+            return "–"
+        times, decimals, unit = self.style
+        if decimals is None:  # four digits
+            decimals = max(0, 3 - math.floor(math.log10(abs(score)))) if score else 0
+        decimals -= short and abs(times) == 100
+        words = f"{times * score + 0.0:,.{decimals}f}{unit}"
+        if error is None or not math.isfinite(error):
+            return words
+        return f"{words} ± {abs(times) * error:,.{decimals}f}"
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether it is written with the other sign, the smaller the better."""
+        return self.style.times < 0
+
+
+def neighbours(rows: int) -> Tensor:
+    """The rows dealt into parts of neighbours, at most ``MOST_PARTS``, (rows,)."""
+    return torch.arange(rows) * min(rows, MOST_PARTS) // rows
+
+
+def foreign_parts(rows: int) -> Tensor:
+    drawn = torch.randperm(rows, generator=torch.Generator().manual_seed(0))
+    return drawn % min(rows, FOREIGN_PARTS)
+
+
+def scoring_of(scoring: Any, target: Target) -> Scoring:
+    """The scoring of that name in :data:`SCORINGS`, or one of scikit-learn's scorers.
+
+    "auto" is accuracy or R². Scores of numbers are in the units of ``target``.
+    """
+    is_classes = target.classes is not None
+    if isinstance(scoring, str):
+        scoring = SAME.get(scoring, scoring)
+        scoring = (("r2", "accuracy")[is_classes]) if scoring == "auto" else scoring
+    if isinstance(scoring, str) and scoring in SCORINGS:
+        row = SCORINGS[scoring]
+        if row.is_for_classes is not is_classes:
+            raise ValueError(
+                f"Expected a scoring for {'classes' if is_classes else 'numbers'}, as "
+                f"{', '.join(_names(is_classes))}. Got {scoring!r}."
+            )
+        label = f"macro {row.label}" if scoring == "f1" and target.outputs > 1 else row.label
+        values = partial(_with_aim, row.values, target)
+        return Scoring(scoring, label, row.style, values, row.counts)
+    name, scorer = found_scorer(scoring, _names(is_classes))
+    if is_classes and isinstance(scoring, str):  # they take 1 for the class that is meant
+        target = replace(target, classes=tuple(range(len(target.classes or ()))))
+    return Scoring(
+        name,
+        name.removeprefix("neg_").replace("_", " "),
+        AMOUNT if name.startswith("neg_") else NUMBER,
+        partial(_with_parts, scorer, target),
+        whole=partial(_with_aim, partial(scored, scorer), target),
+        is_own=not isinstance(scoring, str),
+    )
+
+
+def _names(is_classes: bool) -> list[str]:
+    return [name for name, row in SCORINGS.items() if row.is_for_classes is is_classes]
+
+
+def _with_aim(
+    values: Callable[..., Any], aim: Target, output: Tensor, target: Tensor, share: Tensor
+) -> Any:
+    return values(output, target, share, aim)
+
+
+def _with_parts(
+    scorer: Scorer, aim: Target, output: Tensor, target: Tensor, share: Tensor
+) -> Tensor:
+    part = foreign_parts(len(output)).to(share.device)
+    return foreign_values(scorer, output, target, share, aim, part)
+
+
+def score_settings(scoring: Scoring) -> dict[str, Any]:
+    """What a result remembers of its scoring, for :func:`recorded_scoring`."""
+    constant = scoring.constant
+    return {
+        "scoring": scoring.name,
+        "scoring_is_own": scoring.is_own,
+        "score_unit": scoring.unit,
+        "constant_score": constant if constant is None or math.isfinite(constant) else None,
+    }
+
+
+def recorded_scoring(settings: dict[str, Any], target: Target) -> Scoring:
+    """The scoring of a result; older ones have accuracy or R².
+
+    That of a function of somebody's is known by its name alone: it writes scores and gives none.
+    """
+    name, unit = settings.get("scoring", "auto"), settings.get("score_unit", 1.0)
+    if settings.get("scoring_is_own"):
+        style = AMOUNT if name.startswith("neg_") else NUMBER
+        label = name.removeprefix("neg_").replace("_", " ")
+        unknown = partial(_unknown, name)
+        found = Scoring(name, label, style, unknown, whole=unknown, is_own=True)
+    else:
+        found = scoring_of(name, target)
+    return replace(found, unit=unit, constant=settings.get("constant_score"))
+
+
+def _unknown(name: str, *rows: Tensor) -> Any:
+    raise ValueError(
+        f"Expected a scoring that has a name among scikit-learn's. This search was scored by a "
+        f"function, {name!r}, which a folder does not hold."
+    )
+
+
+# --- for the rows of a search --------------------------------------------------------------------
+
+
+def scoring_for(
+    scoring: Any, aim: Target, target: Tensor, weight: Tensor, judged: Tensor
+) -> Scoring:
+    """The scoring of a search on rows of ``target``, of which some are ``judged``, by their places.
+
+    "auto" is R² for numbers. For classes it is accuracy, and where one of them is rare log loss:
+    what always says the others is then right nearly always.
+
+    Args:
+        weight: (rows,), how much each row counts.
+    """
+    if isinstance(scoring, str) and scoring == "auto" and _is_rare(aim, target, weight):
+        scoring = "log_loss"
+    found = scoring if isinstance(scoring, Scoring) else scoring_of(scoring, aim)
+    is_of_task = found.name in ("accuracy", "r2")
+    if target.dim() > (1 if aim.classes is not None else 2):
+        if is_of_task:
+            return found
+        raise ValueError(f"Expected one answer a row for the scoring {found.name!r}. Got more.")
+    true, share = target[judged], weight[judged].double()
+    constant = _constant_score(found, true, share / share.sum(), aim)
+    if not math.isfinite(constant) and not is_of_task:
+        raise ValueError(
+            f"Expected rows to judge by that have a {found.label}. Got none: they may not all be "
+            "of one class, and where errors are relative no target may be zero."
+        )
+    unit = abs(constant) if found.style is AMOUNT and constant else 1.0
+    return replace(found, unit=unit, constant=constant)
+
+
+def _is_rare(aim: Target, target: Tensor, weight: Tensor) -> bool:
+    """Whether a class has much less than an even share of the rows."""
+    if aim.classes is None or target.dim() > 1:
+        return False
+    count = len(aim.classes)
+    of_class = torch.bincount(target.cpu().round().long(), weight.cpu().double(), minlength=count)
+    return bool(of_class.min() * count < RARE * of_class.sum())
+
+
+def _constant_score(scoring: Scoring, target: Tensor, share: Tensor, aim: Target) -> float:
+    """The best of some answers that are the same for all rows."""
+    answers = (one.expand(len(target), -1) for one in _constants(target, share, aim))
+    found = [scoring.score(answer, target, share) for answer in answers]
+    return max((score for score in found if math.isfinite(score)), default=math.nan)
+
+
+def _constants(target: Tensor, share: Tensor, aim: Target) -> Iterator[Tensor]:
+    """Raw outputs (outputs,): the mean and quantiles; the shares of the classes and each alone."""
+    if aim.classes is None:
+        columns = target.reshape(len(target), -1).double()
+        yield share @ columns
+        ordered = columns.sort(dim=0).values
+        for place in range(1, QUANTILES + 1):
+            yield ordered[place * len(ordered) // (QUANTILES + 1)]
+        return
+    classes = len(aim.classes)
+    of_class = share.new_zeros(classes).index_add(0, target.round().long(), share)
+    sure = torch.eye(classes, device=share.device, dtype=share.dtype)
+    for shares in (of_class.clamp(min=1e-12), *(0.98 * one + 0.02 / classes for one in sure)):
+        logits = shares.log()
+        yield logits[1:] - logits[:1] if aim.task == "binary" else logits
