@@ -18,6 +18,8 @@ from torch import Tensor
 from torchsparcs.tables.target import Target
 from torchsparcs.training.tasks import resolve_task
 
+NOTHING = 1e-6  # of a target, beside its mean and scale
+
 
 def by_row(values: Tensor) -> Tensor:
     """The number of each row, in float64; where a row has several, their mean."""
@@ -48,9 +50,11 @@ def absolute_errors(output: Tensor, target: Tensor, share: Tensor, aim: Target) 
 
 
 def relative_errors(output: Tensor, target: Tensor, share: Tensor, aim: Target) -> Tensor:
-    """−|y − ŷ| / |y|."""
+    """−|y − ŷ| / |y|; −∞ where y is zero, as far as float32 tells."""
     true, said = _in_units(output, target, aim)
-    return by_row(-(true - said).abs() / true.abs())
+    size = true.abs()
+    is_zero = size < NOTHING * (output.new_tensor(aim.scale) + output.new_tensor(aim.mean).abs())
+    return by_row(-(true - said).abs() / size.masked_fill(is_zero, 0.0))
 
 
 def _in_units(output: Tensor, target: Tensor, aim: Target) -> tuple[Tensor, Tensor]:
