@@ -17,7 +17,7 @@ ENGINES = ("local", "ray")
 FORMATS = ("onnx", "safetensors", "torch")
 SCORINGS = (
     *("accuracy", "log_loss", "balanced_accuracy", "roc_auc", "f1", "average_precision"),
-    *("r2", "mae", "mape"),
+    *("r2", "mae", "mape", "pinball_0.9"),
 )
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a search.")]

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from torchsparcs.compact.direct import DirectSpace, from_biased, layer_slices, with_bias
 from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.training.tasks import pinball, quantile_level
 
 MEMORY = 10  # steps that tell of the curvature
 ENOUGH = 1e-4  # of the decrease that the slope promises
@@ -48,6 +49,14 @@ LOSSES: dict[str, Losses] = {
 }
 
 
+def _losses(task: str) -> Losses:
+    """The row of :data:`LOSSES`, or that of a quantile."""
+    level = quantile_level(task)
+    if level is None:
+        return LOSSES[task]
+    return lambda output, target: pinball(target - output, level).mean(dim=1)
+
+
 def fitted(
     directs: Sequence[DirectSpace],
     pair: tuple[Tensor, Tensor],
@@ -74,7 +83,7 @@ def fitted(
     target = target if task == "multiclass" else target.to(dtype)
     share = (weights / weights.sum(dim=1, keepdim=True)).to(dtype)
     decay = torch.tensor(decays, dtype=dtype, device=inputs.device)[:, None]
-    losses = LOSSES[task]
+    losses = _losses(task)
 
     def evaluate(point: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
         """Loss and gradient of the networks ``which``."""

@@ -76,7 +76,7 @@ class Finishing:
         weights = self.folded.member_weights(1)
         some = _some_rows(weights, seed)
         weights = weights[:, some]
-        rows = Rows(inputs[some], targets[some], weights, self.folded.task)
+        rows = Rows(inputs[some], targets[some], weights, self.folded.loss)
         is_sent = family.executor.engine.workers > 1
         self.rows = rows.to(torch.device("cpu")) if is_sent else rows
 

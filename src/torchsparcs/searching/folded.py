@@ -112,6 +112,11 @@ class FoldedData:
         )
 
     @property
+    def loss(self) -> str:
+        """The task that networks are trained for: that of the score where it has one of its own."""
+        return self.scoring.loss or self.task
+
+    @property
     def fits(self) -> int:
         return self.folds.fits
 
@@ -214,6 +219,7 @@ class FoldedData:
                 part,
                 scoring=self.scoring,
                 task=self.task,
+                loss=self.loss,
                 is_calibrated=self.is_calibrated,
             )
             for group in output.unflatten(0, (-1, self.fits))

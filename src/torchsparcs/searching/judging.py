@@ -59,6 +59,7 @@ def judgement_of(
     *,
     scoring: Scoring,
     task: str,
+    loss: str,
     is_calibrated: bool,
 ) -> Judgement:
     """The judgement by what others ``said`` of rows, and the network its ``own``, (n, ...) each.
@@ -66,9 +67,10 @@ def judgement_of(
     Args:
         share: (n,), how much each row counts, of one.
         part: (n,), which rows belong together, from 0.
+        loss: the task that networks were trained for, maybe a quantile.
         is_calibrated: whether the network will be, see :mod:`torchsparcs.searching.calibration`.
     """
-    losses = resolve_task(task).losses
+    losses = resolve_task(loss).losses
     assert losses is not None
     values = scoring.values(said, target, share) / scoring.unit
     score = share @ values

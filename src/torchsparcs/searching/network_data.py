@@ -100,6 +100,7 @@ def folded_rows(
     outputs = network.channels if isinstance(network, SpectralChain) else network.widths
     aim = Target.of_outputs(task, outputs[-1])
     resolved = scoring_for(scoring, aim, y, weights.to(y.device), folds.judged.to(y.device))
+    resolved = dataclasses.replace(resolved, loss=None)  # it is trained by its config
     return FoldedData(x, y, weights, folds, task, resolved).to(x.device)
 
 

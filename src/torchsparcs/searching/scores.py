@@ -57,6 +57,15 @@ def relative_errors(output: Tensor, target: Tensor, share: Tensor, aim: Target) 
     return by_row(-(true - said).abs() / size.masked_fill(is_zero, 0.0))
 
 
+def pinball_losses(
+    output: Tensor, target: Tensor, share: Tensor, aim: Target, *, level: float
+) -> Tensor:
+    """−max(level · e, (level − 1) · e) of errors e = y − ŷ."""
+    true, said = _in_units(output, target, aim)
+    error = true - said
+    return by_row(-torch.maximum(level * error, (level - 1) * error))
+
+
 def _in_units(output: Tensor, target: Tensor, aim: Target) -> tuple[Tensor, Tensor]:
     """What is true and what is said, (n, k) each."""
     scale, mean = (output.new_tensor(part, dtype=torch.float64) for part in (aim.scale, aim.mean))

@@ -12,6 +12,7 @@ from torch import Tensor
 from torchsparcs.searching import scores
 from torchsparcs.searching.scorers import Scorer, foreign_values, found_scorer, scored
 from torchsparcs.tables.target import Target
+from torchsparcs.training.tasks import quantile_level
 
 RARE = 0.2  # of an even share: a class with fewer rows is rare
 PSEUDO_ROWS = 4  # that a share of rows is thought to have seen besides, half of them right
@@ -43,6 +44,7 @@ class Row(NamedTuple):
     Attributes:
         is_for_classes: else for numbers.
         values: of (output, target, share, aim), see :mod:`torchsparcs.searching.scores`.
+        loss: what networks are trained for where it is not the task itself, "quantile 0.5".
         counts: what the score is a share of: "rows", or as much of each of the "classes"; None
             where it is no share of anything.
     """
@@ -52,8 +54,10 @@ class Row(NamedTuple):
     values: Values
     style: Style
     counts: str | None = None
+    loss: str | None = None
 
 
+MEDIAN = "quantile 0.5"
 SCORINGS: dict[str, Row] = {
     "accuracy": Row("accuracy", True, scores.task_scores, SHARE, "rows"),
     "log_loss": Row("log loss", True, scores.log_losses, LOSS),
@@ -64,9 +68,12 @@ SCORINGS: dict[str, Row] = {
         "average precision", True, scores.average_precisions, NUMBER, "classes"
     ),
     "r2": Row("R²", False, scores.task_scores, NUMBER),
-    "mae": Row("mean absolute error", False, scores.absolute_errors, AMOUNT),
-    "mape": Row("mean absolute percentage error", False, scores.relative_errors, LOST_SHARE),
+    "mae": Row("mean absolute error", False, scores.absolute_errors, AMOUNT, loss=MEDIAN),
+    "mape": Row(
+        "mean absolute percentage error", False, scores.relative_errors, LOST_SHARE, loss=MEDIAN
+    ),
 }
+QUANTILE = "pinball_0.9"  # of any level: a name that is made, not looked up
 SAME = {
     "neg_log_loss": "log_loss",
     "neg_mean_absolute_error": "mae",
@@ -81,7 +88,7 @@ class Scoring:
     Attributes:
         values: of (output, target, share), a mean over rows, see
             :mod:`torchsparcs.searching.scores`.
-        counts: as in :class:`Row`.
+        counts, loss: as in :class:`Row`.
         unit: of the score, where it has one of its own; differences are told in it.
         constant: the score of the best answer that is the same for all rows; None where no rows
             were looked at.
@@ -94,6 +101,7 @@ class Scoring:
     style: Style
     values: Callable[[Tensor, Tensor, Tensor], Tensor]
     counts: str | None = None
+    loss: str | None = None
     unit: float = 1.0
     constant: float | None = None
     whole: Callable[[Tensor, Tensor, Tensor], float] | None = None
@@ -178,8 +186,9 @@ def scoring_of(scoring: Any, target: Target) -> Scoring:
     if isinstance(scoring, str):
         scoring = SAME.get(scoring, scoring)
         scoring = (("r2", "accuracy")[is_classes]) if scoring == "auto" else scoring
-    if isinstance(scoring, str) and scoring in SCORINGS:
-        row = SCORINGS[scoring]
+    row = _quantile_row(scoring) if isinstance(scoring, str) else None
+    row = SCORINGS.get(scoring) if row is None and isinstance(scoring, str) else row
+    if row is not None:
         if row.is_for_classes is not is_classes:
             raise ValueError(
                 f"Expected a scoring for {'classes' if is_classes else 'numbers'}, as "
@@ -187,7 +196,7 @@ def scoring_of(scoring: Any, target: Target) -> Scoring:
             )
         label = f"macro {row.label}" if scoring == "f1" and target.outputs > 1 else row.label
         values = partial(_with_aim, row.values, target)
-        return Scoring(scoring, label, row.style, values, row.counts)
+        return Scoring(scoring, label, row.style, values, row.counts, row.loss)
     name, scorer = found_scorer(scoring, _names(is_classes))
     if is_classes and isinstance(scoring, str):  # they take 1 for the class that is meant
         target = replace(target, classes=tuple(range(len(target.classes or ()))))
@@ -202,7 +211,20 @@ def scoring_of(scoring: Any, target: Target) -> Scoring:
 
 
 def _names(is_classes: bool) -> list[str]:
-    return [name for name, row in SCORINGS.items() if row.is_for_classes is is_classes]
+    names = [name for name, row in SCORINGS.items() if row.is_for_classes is is_classes]
+    return names if is_classes else [*names, QUANTILE]
+
+
+def _quantile_row(name: str) -> Row | None:
+    """The row of a pinball loss, whose level is in its name; None of other names."""
+    kind, _, level = name.partition("_")
+    if kind != "pinball":
+        return None
+    loss = f"quantile {level}"
+    known = quantile_level(loss)
+    assert known is not None
+    values = partial(scores.pinball_losses, level=known)
+    return Row(f"pinball loss at {known:g}", False, values, AMOUNT, loss=loss)
 
 
 def _with_aim(

@@ -1,8 +1,10 @@
 """What a network is trained for: the loss it minimises and the score a person reads."""
 
 import contextlib
+import math
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +15,7 @@ from torchsparcs.spectral.population import members_of
 from torchsparcs.training.data import Data, MemberData, batches_of, is_pair
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
+ROUNDED = 0.02  # of a standardised error: below it that of a quantile has no corner
 
 
 class Task(NamedTuple):
@@ -74,6 +77,30 @@ def _with_noise(output: Tensor, generator: torch.Generator) -> Tensor:
 
 def _squared_errors(output: Tensor, target: Tensor) -> Tensor:
     return (output - _aligned(output, target)).square().mean(dim=-1)
+
+
+def pinball(error: Tensor, level: float) -> Tensor:
+    """2 (level · e + max(−e, 0)) of errors e = y − ŷ: its mean is least at that quantile of y.
+
+    At level 0.5 it is |e|. The corner is rounded off, max(z, 0) ≈ s log(1 + exp(z / s)).
+    """
+    return 2 * (level * error + ROUNDED * F.softplus(-error / ROUNDED))
+
+
+def quantile_level(task: str) -> float | None:
+    """The level of "quantile 0.9"; None of other tasks, a ValueError where it is none."""
+    name, _, level = task.partition(" ")
+    if name != "quantile":
+        return None
+    try:
+        known = float(level)
+    except ValueError:
+        known = math.nan
+    if not 0 < known < 1:
+        raise ValueError(
+            f"Expected a quantile between 0 and 1, as in 'quantile 0.9'. Got {task!r}."
+        )
+    return known
 
 
 def _binary_cross_entropies(output: Tensor, target: Tensor) -> Tensor:
@@ -147,14 +174,27 @@ TASKS: dict[str, Task] = {
 
 
 def resolve_task(task: str | LossFunction) -> Task:
-    """The row of :data:`TASKS`, or for a callable that loss, scored by its negative."""
+    """The row of :data:`TASKS`, or for a callable that loss, scored by its negative.
+
+    "quantile 0.9" is a regression of that quantile.
+    """
     if callable(task) and not isinstance(task, type):
         return Task(
             task, lambda output, target: -task(output, target), lambda target, outputs: None
         )
+    if isinstance(task, str) and (level := quantile_level(task)) is not None:
+        losses = partial(_pinballs, level)
+        return _task_of_rows(losses, _r2_scores, _check_numbers, _with_noise)
     if not isinstance(task, str) or task not in TASKS:
-        raise ValueError(f"Expected a task among {', '.join(TASKS)}, or a loss. Got {task!r}.")
+        raise ValueError(
+            f"Expected a task among {', '.join(TASKS)}, 'quantile 0.9' or another, or a loss. Got "
+            f"{task!r}."
+        )
     return TASKS[task]
+
+
+def _pinballs(level: float, output: Tensor, target: Tensor) -> Tensor:
+    return pinball(_aligned(output, target) - output, level).mean(dim=-1)
 
 
 def check_data(
