@@ -9,6 +9,7 @@ from torchsparcs import CompactNetwork, SearchConfig, load_result, search
 from torchsparcs.searching.calibration import cool_, reliability, temperature
 from torchsparcs.training.tasks import TASKS
 
+pytestmark = pytest.mark.usefixtures("brief_searches")
 ROWS = 4000
 EVEN = torch.full((ROWS,), 1 / ROWS, dtype=torch.float64)
 
@@ -44,7 +45,7 @@ def test_what_holds_is_left_alone(task):
 def test_how_often_it_is_so(task):
     logits, target = drawn(task)
     share, said, so = reliability(logits, target, EVEN).T
-    assert share.sum().item() == pytest.approx(1)
+    assert share.sum().item() == pytest.approx(1, abs=1e-3)
     assert (said[1:] > said[:-1]).all()
     assert (said - so).abs().max() < 0.08
     sure = reliability(4 * logits, target, EVEN)  # too sure

@@ -6,6 +6,7 @@ import pytest
 from torchsparcs import SearchConfig, search
 from torchsparcs.searching.class_weights import class_weighted
 
+pytestmark = pytest.mark.usefixtures("brief_searches")
 Y = np.array(["no", "no", "no", "yes"])
 
 

@@ -146,3 +146,15 @@ def test_damage_is_told(file, change, words, tmp_path):
     (tmp_path / file).write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(ValueError, match=rf"is damaged: .*{words}"):
         load_result(tmp_path)
+
+
+def test_errors_of_other_outputs_are_refused(tmp_path):
+    small_result("regression").save(tmp_path / "run")
+    path = tmp_path / "run" / "front.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert len(content["front"][0]["residuals"][0]) == 2
+    for bad in ([[0.1]], [[0.1, -0.2]], [[0.1, 0.2], [0.3]], []):
+        content["front"][0]["residuals"] = bad
+        path.write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(ValueError, match=r"Expected the folder of a search\. .* is damaged"):
+            load_result(tmp_path / "run")

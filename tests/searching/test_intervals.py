@@ -7,6 +7,7 @@ import pytest
 
 from torchsparcs import SearchConfig, SparcsRegressor, load_result, search
 
+pytestmark = pytest.mark.usefixtures("brief_searches")
 DRAW = np.random.default_rng(0)
 X = DRAW.uniform(-1, 1, (3000, 2))
 Y = 1000 + 50 * np.abs(X[:, 0]) + 10 * DRAW.normal(size=3000)

@@ -47,6 +47,7 @@ def by_sklearn(name, task, aim, true, said, weight):
             "r2": metrics.r2_score,
             "mae": lambda *a, **k: -metrics.mean_absolute_error(*a, **k),
             "mape": lambda *a, **k: -metrics.mean_absolute_percentage_error(*a, **k),
+            "pinball_0.9": lambda *a, **k: -metrics.mean_pinball_loss(*a, **k, alpha=0.9),
         }
         return functions[name](NUMBERS, aim.predict(said), sample_weight=weight)
     y, shares, labels = true.long().numpy(), aim.probabilities(said), aim.predict(said)
@@ -71,7 +72,7 @@ CASES = [
     (name, task)
     for name, row in SCORINGS.items()
     for task in (("binary", "multiclass") if row.is_for_classes else ("regression",))
-]
+] + [("pinball_0.9", "regression")]
 
 
 @pytest.mark.parametrize("weight", WEIGHTS, ids=["even", "weighted"])
@@ -175,6 +176,9 @@ class TestWhichScore:
             scoring_of("mae", Target.fit(["a", "b"]))
         with pytest.raises(ValueError, match=r"scoring for numbers, as r2, mae, mape.* Got 'f1'"):
             scoring_of("f1", Target.fit([0.5, 1.5]))
+        for bad in ("pinball", "pinball_2", "pinball_x"):
+            with pytest.raises(ValueError, match="Expected a quantile between 0 and 1"):
+                scoring_of(bad, Target.fit([0.5, 1.5]))
         for bad in ("acuracy", 3, None):
             with pytest.raises(
                 ValueError, match=r"Expected a scoring among auto, accuracy, .* Got"

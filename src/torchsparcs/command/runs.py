@@ -46,7 +46,7 @@ def predict(
     output: Path | None,
     *,
     pick: str | None,
-    interval: float | None,
+    interval: float | None = None,
     raw: bool,
     force: bool,
 ) -> None:

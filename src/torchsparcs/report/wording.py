@@ -218,8 +218,9 @@ def _beside_constants(result: SearchResult, picked: Candidate) -> list[str]:
         rows = counts.sum(dim=1)
         rarest = int(rows.argmin())
         if 0 < rows[rarest] * len(rows) < RARE * rows.sum():
-            found = f"{int(counts[rarest, rarest]):,} of {counted(int(rows[rarest]), 'row')}"
-            sentences.append(f"It finds {found} of {shortened(target.classes[rarest])}.")
+            of_class = f"{counted(int(rows[rarest]), 'row')} of {shortened(target.classes[rarest])}"
+            found = int(counts[rarest, rarest])
+            sentences.append(f"Of {of_class} the picked network finds {found:,}.")
     return sentences
 
 

@@ -18,7 +18,7 @@ from torchsparcs.training.tasks import LossFunction
 WIDEST = 8.0  # the temperature, or one divided by it, at most
 TURNS = 18  # of a golden section
 MOST_ROWS = 5000  # that are looked at
-BINS = 10  # of probabilities
+BINS, DIGITS = 10, 4  # of probabilities
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -67,7 +67,8 @@ def reliability(output: Tensor, target: Tensor, share: Tensor) -> Tensor:
     each = share[:, None] * torch.stack([torch.ones_like(said), said, is_so], dim=1)
     sums = said.new_zeros(BINS, 3).index_add(0, bins, each)
     sums = sums[sums[:, 0] > 0]
-    return torch.cat([sums[:, :1], sums[:, 1:] / sums[:, :1]], dim=1).cpu()
+    bins_of = torch.cat([sums[:, :1], sums[:, 1:] / sums[:, :1]], dim=1)
+    return bins_of.round(decimals=DIGITS).cpu()
 
 
 @torch.no_grad()

@@ -177,8 +177,16 @@ def _check_shapes(candidates: list[Any]) -> None:
 
 
 def _check_answers(candidates: list[Any], task: str) -> None:
-    """A ValueError unless they are (classes, classes), or (rows, outputs, 2), of each network."""
+    """A ValueError unless they are (classes, classes), or (rows, outputs, 2), of each network.
+
+    Residuals are of a regression, (some, outputs).
+    """
     for found in candidates:
+        residuals = found.residuals
+        if residuals is not None and (
+            task != "regression" or residuals.shape[1] != found.widths[-1]
+        ):
+            raise ValueError(f"residuals have the shape {tuple(residuals.shape)}")
         if found.answers is None:
             continue
         outputs, shape = found.widths[-1], tuple(found.answers.shape)

@@ -105,8 +105,9 @@ def search(
             by their class as well, in training and in scores.
         scoring: the score that makes the front and the picks: for classes "accuracy", "log_loss",
             "balanced_accuracy", "roc_auc", "f1", "average_precision"; for numbers "r2", "mae",
-            "mape"; or a scorer of scikit-learn's, by name or as it is. "auto" is R², or accuracy,
-            or where a class is rare (below a fifth of an even share) log loss.
+            "mape", "pinball_0.9", of which the last three are trained for too; or a scorer of
+            scikit-learn's, by name or as it is. "auto" is R², or accuracy, or where a class is rare
+            (below a fifth of an even share) log loss.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the

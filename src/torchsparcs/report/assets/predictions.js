@@ -72,7 +72,7 @@ function reliabilityView(host) {
   if (!bins) return host.replaceChildren();
   const place = canvas(host, 260, `How often it was so against the probability that was said, ${plural(bins.length, "bin")}`);
   const axis = { from: 0, to: 1, words: (value) => `${Math.round(100 * value)} %`, ticks: [0, 0.25, 0.5, 0.75, 1] };
-  const { toX, toY } = axes(place, { ...axis, name: "probability that was said" }, { ...axis, name: "was so" }, { left: 64, right: 16, top: 26, bottom: 40 });
+  const { toX, toY } = axes(place, { ...axis, name: facts.outputs.length === 1 ? `said probability of ${facts.outputs[0]}` : "probability of the class that was said" }, { ...axis, name: "was so" }, { left: 64, right: 16, top: 26, bottom: 40 });
   place.svg.append(draw("path", { class: "rule", d: pathOf([[toX(0), toY(0)], [toX(1), toY(1)]]) }));
   for (const [share, said, so] of bins) {
     place.svg.append(withTip(draw("circle", { class: "bar", cx: toX(said).toFixed(1), cy: toY(so).toFixed(1), r: (3 + 12 * Math.sqrt(share)).toFixed(1), "fill-opacity": 0.6 }),
