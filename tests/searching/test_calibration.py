@@ -42,6 +42,20 @@ def test_what_holds_is_left_alone(task):
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_where_all_are_right_it_is_not_sure_for_ever(task):
+    """Of 100 rows that are told apart, each is about as likely as 1 in 100 to have been wrong."""
+    target = torch.arange(100) % 2
+    one_hot = F.one_hot(target, 3).double()
+    output = 2.0 * target[:, None] - 1.0 if task == "binary" else one_hot
+    true = target.float() if task == "binary" else target
+    share = torch.full((100,), 0.01, dtype=torch.float64)
+    degree = temperature(output, true, share, TASKS[task].losses)
+    said = output / degree
+    sure = said.abs().sigmoid() if task == "binary" else said.softmax(1).max(dim=1).values
+    assert 0.985 < sure.mean().item() < 0.9975
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_how_often_it_is_so(task):
     logits, target = drawn(task)
     share, said, so = reliability(logits, target, EVEN).T

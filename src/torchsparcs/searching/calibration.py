@@ -10,6 +10,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.compact.sparse import SparseLinear
@@ -25,15 +26,21 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 def temperature(output: Tensor, target: Tensor, share: Tensor, losses: LossFunction) -> float:
     """T for what was said, (n, k), of rows that count by ``share`` (n,); 1 where that will do.
 
-    The gain in log loss must be worth a number, by Akaike's criterion: more than 1 in the sum over
-    all rows.
+    One row more is thought to have come up with its classes all alike: where every row is right, no
+    network is infinitely sure (as J. Platt has it for sigmoids, 1999). The gain must be worth a
+    number, by Akaike's criterion: more than 1 in the sum over all rows.
     """
     stride = math.ceil(len(output) / MOST_ROWS)
     rows, output, target = 1 / share.square().sum().item(), output[::stride], target[::stride]
     share = share[::stride] / share[::stride].sum()
 
+    logits = F.pad(output, (1, 0)) if output.shape[1] == 1 else output
+
     def loss(power: float) -> float:
-        return (share @ losses(output / WIDEST**power, target).double()).item()
+        degree = WIDEST**power
+        alike = (logits / degree).logsumexp(dim=1) - logits.mean(dim=1) / degree
+        each = losses(output / degree, target).double()
+        return (share @ (each + alike.double() / rows)).item()
 
     low, high = -1.0, 1.0
     inner, outer = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
