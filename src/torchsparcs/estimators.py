@@ -16,7 +16,7 @@ from torch import Tensor
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.searching.class_weights import class_weighted
 from torchsparcs.searching.folds import is_splitter
-from torchsparcs.searching.intervals import half_widths
+from torchsparcs.searching.intervals import interval_around
 from torchsparcs.searching.refit import refit
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
@@ -298,10 +298,8 @@ class SparcsRegressor(RegressorMixin, _Sparcs):
         (rows, 2), or (rows, outputs, 2), see :meth:`SearchResult.predict_interval`.
         """
         output, result = self._outputs(X), self.result_
-        candidate = result.pick(self.pick)
-        half = half_widths(candidate, result.settings["judged_rows"], coverage)
-        ends = [result.target.predict(output + side * half) for side in (-1, 1)]
-        return np.stack(ends, axis=-1)
+        residuals, rows = result.pick(self.pick).residuals, result.settings["judged_rows"]
+        return interval_around(output, residuals, rows, coverage, result.target)
 
     def _as_target(self, y: np.ndarray) -> np.ndarray:
         return y.astype(np.float64)

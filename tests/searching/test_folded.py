@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 from torch import nn
 
+from torchsparcs.searching.default_scoring import scoring_for
 from torchsparcs.searching.folded import FoldedData, counted_rows
 from torchsparcs.searching.folds import (
     FOLDS,
@@ -21,7 +22,6 @@ from torchsparcs.searching.folds import (
     split_folds,
 )
 from torchsparcs.searching.judging import Judgement
-from torchsparcs.searching.scoring import scoring_for
 from torchsparcs.spectral.population import HasMembers
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 

@@ -6,13 +6,13 @@ import torch
 from sklearn import metrics
 from sklearn.metrics import make_scorer
 
+from torchsparcs.searching.default_scoring import scoring_for
 from torchsparcs.searching.scores import by_row
 from torchsparcs.searching.scoring import (
     SCORINGS,
     Scoring,
     recorded_scoring,
     score_settings,
-    scoring_for,
     scoring_of,
 )
 from torchsparcs.tables.target import Target

@@ -5,7 +5,8 @@ import torch
 from sklearn.metrics import mean_pinball_loss
 
 from torchsparcs import SpectralNetwork, TrainConfig, train
-from torchsparcs.training.tasks import ROUNDED, pinball, quantile_level, resolve_task
+from torchsparcs.training.quantiles import ROUNDED, pinball, quantile_level
+from torchsparcs.training.tasks import resolve_task
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9])

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from torchsparcs.compact.direct import DirectSpace, from_biased, layer_slices, with_bias
 from torchsparcs.spectral.activations import resolve_activation
-from torchsparcs.training.tasks import pinball, quantile_level
+from torchsparcs.training.quantiles import pinball, quantile_level
 
 MEMORY = 10  # steps that tell of the curvature
 ENOUGH = 1e-4  # of the decrease that the slope promises

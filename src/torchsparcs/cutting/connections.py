@@ -18,7 +18,7 @@ from torchsparcs.compact.direct import (
     simplified,
 )
 from torchsparcs.cutting.removal import remove_sources_
-from torchsparcs.training.tasks import quantile_level
+from torchsparcs.training.quantiles import quantile_level
 
 FEWEST_ROWS = 200
 ROWS_PER_NUMBER = 3  # of the Gauss-Newton matrix

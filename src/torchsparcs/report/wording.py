@@ -6,8 +6,9 @@ from typing import Any
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.visible import shortened
+from torchsparcs.searching.default_scoring import RARE
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
-from torchsparcs.searching.scoring import RARE, Scoring
+from torchsparcs.searching.scoring import Scoring
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.searching.default_scoring import scoring_for
 from torchsparcs.searching.folds import (
     MANY_ROWS,
     Folds,
@@ -18,7 +19,7 @@ from torchsparcs.searching.folds import (
     split_folds,
 )
 from torchsparcs.searching.judging import Judgement, judgement_of
-from torchsparcs.searching.scoring import MOST_PARTS, Scoring, scoring_for
+from torchsparcs.searching.scoring import MOST_PARTS, Scoring
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.standardization import weights_of

@@ -8,20 +8,26 @@ kind.
 """
 
 import math
-from typing import Any
 
+import numpy as np
 from torch import Tensor
 
+from torchsparcs.tables.target import Target
 
-def half_widths(candidate: Any, rows: int, coverage: float) -> Tensor:
-    """How far from a prediction an interval ends, standardised, (outputs,).
+ROUNDING = 1e-9  # of a rank: 0.9 · 10 is 9
+
+
+def interval_around(
+    output: Tensor, residuals: Tensor | None, rows: int, coverage: float, target: Target
+) -> np.ndarray:
+    """From and to, (rows, 2) or (rows, outputs, 2), in the units of ``target``.
 
     Args:
-        candidate: with the residuals that were kept of it, (some, outputs).
-        rows: that judged it.
+        output: raw, (rows, outputs).
+        residuals: (some, outputs), see :class:`torchsparcs.searching.judging.Judgement`.
+        rows: that these are of.
     """
-    kept = candidate.residuals
-    if kept is None:
+    if residuals is None:
         raise ValueError(
             "Expected a regression whose errors were kept, for intervals. Got none: of classes "
             "there are probabilities, and older folders have no errors."
@@ -32,5 +38,7 @@ def half_widths(candidate: Any, rows: int, coverage: float) -> Tensor:
             f"Expected a coverage above 0 and up to {most:.4f}, as {rows:,} rows can tell. Got "
             f"{coverage!r}."
         )
-    rank = math.ceil((rows + 1) * coverage - 1e-9)
-    return kept[math.ceil(rank * len(kept) / rows - 1e-9) - 1]
+    rank = math.ceil((rows + 1) * coverage - ROUNDING)
+    half = residuals[math.ceil(rank * len(residuals) / rows - ROUNDING) - 1]
+    middle = output.detach().cpu().double()
+    return np.stack([target.predict(middle + side * half) for side in (-1, 1)], axis=-1)

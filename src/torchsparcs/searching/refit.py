@@ -10,16 +10,11 @@ from torchsparcs.compact.direct import DirectSpace
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
 from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, counted_rows
-from torchsparcs.searching.result import (
-    Candidate,
-    SearchResult,
-    corrected,
-    is_same,
-    on_the_front,
-)
+from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.training.devices import resolve_device, threads_for

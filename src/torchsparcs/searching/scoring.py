@@ -1,7 +1,7 @@
 """The score that drives the front, the picks and the page, and how it is written."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,12 +12,10 @@ from torch import Tensor
 from torchsparcs.searching import scores
 from torchsparcs.searching.scorers import Scorer, foreign_values, found_scorer, scored
 from torchsparcs.tables.target import Target
-from torchsparcs.training.tasks import quantile_level
+from torchsparcs.training.quantiles import quantile_level
 
-RARE = 0.2  # of an even share: a class with fewer rows is rare
 PSEUDO_ROWS = 4  # that a share of rows is thought to have seen besides, half of them right
 MOST_PARTS, FOREIGN_PARTS = 2000, 20  # of the rows, whose scores are kept; of others' scorers
-QUANTILES = 19  # of the target, that are tried as one answer for all rows
 
 Values = Callable[[Tensor, Tensor, Tensor, Target], Tensor]
 
@@ -44,9 +42,9 @@ class Row(NamedTuple):
     Attributes:
         is_for_classes: else for numbers.
         values: of (output, target, share, aim), see :mod:`torchsparcs.searching.scores`.
-        loss: what networks are trained for where it is not the task itself, "quantile 0.5".
         counts: what the score is a share of: "rows", or as much of each of the "classes"; None
             where it is no share of anything.
+        loss: what networks are trained for where it is not the task itself, "quantile 0.5".
     """
 
     label: str
@@ -185,9 +183,11 @@ def scoring_of(scoring: Any, target: Target) -> Scoring:
     is_classes = target.classes is not None
     if isinstance(scoring, str):
         scoring = SAME.get(scoring, scoring)
-        scoring = (("r2", "accuracy")[is_classes]) if scoring == "auto" else scoring
-    row = _quantile_row(scoring) if isinstance(scoring, str) else None
-    row = SCORINGS.get(scoring) if row is None and isinstance(scoring, str) else row
+        if scoring == "auto":
+            scoring = "accuracy" if is_classes else "r2"
+    row = None
+    if isinstance(scoring, str):
+        row = SCORINGS[scoring] if scoring in SCORINGS else _quantile_row(scoring)
     if row is not None:
         if row.is_for_classes is not is_classes:
             raise ValueError(
@@ -272,69 +272,3 @@ def _unknown(name: str, *rows: Tensor) -> Any:
         f"Expected a scoring that has a name among scikit-learn's. This search was scored by a "
         f"function, {name!r}, which a folder does not hold."
     )
-
-
-# --- for the rows of a search --------------------------------------------------------------------
-
-
-def scoring_for(
-    scoring: Any, aim: Target, target: Tensor, weight: Tensor, judged: Tensor
-) -> Scoring:
-    """The scoring of a search on rows of ``target``, of which some are ``judged``, by their places.
-
-    "auto" is R² for numbers. For classes it is accuracy, and where one of them is rare log loss:
-    what always says the others is then right nearly always.
-
-    Args:
-        weight: (rows,), how much each row counts.
-    """
-    if isinstance(scoring, str) and scoring == "auto" and _is_rare(aim, target, weight):
-        scoring = "log_loss"
-    found = scoring if isinstance(scoring, Scoring) else scoring_of(scoring, aim)
-    is_of_task = found.name in ("accuracy", "r2")
-    if target.dim() > (1 if aim.classes is not None else 2):
-        if is_of_task:
-            return found
-        raise ValueError(f"Expected one answer a row for the scoring {found.name!r}. Got more.")
-    true, share = target[judged], weight[judged].double()
-    constant = _constant_score(found, true, share / share.sum(), aim)
-    if not math.isfinite(constant) and not is_of_task:
-        raise ValueError(
-            f"Expected rows to judge by that have a {found.label}. Got none: they may not all be "
-            "of one class, and where errors are relative no target may be zero."
-        )
-    unit = abs(constant) if found.style is AMOUNT and constant else 1.0
-    return replace(found, unit=unit, constant=constant)
-
-
-def _is_rare(aim: Target, target: Tensor, weight: Tensor) -> bool:
-    """Whether a class has much less than an even share of the rows."""
-    if aim.classes is None or target.dim() > 1:
-        return False
-    count = len(aim.classes)
-    of_class = torch.bincount(target.cpu().round().long(), weight.cpu().double(), minlength=count)
-    return bool(of_class.min() * count < RARE * of_class.sum())
-
-
-def _constant_score(scoring: Scoring, target: Tensor, share: Tensor, aim: Target) -> float:
-    """The best of some answers that are the same for all rows."""
-    answers = (one.expand(len(target), -1) for one in _constants(target, share, aim))
-    found = [scoring.score(answer, target, share) for answer in answers]
-    return max((score for score in found if math.isfinite(score)), default=math.nan)
-
-
-def _constants(target: Tensor, share: Tensor, aim: Target) -> Iterator[Tensor]:
-    """Raw outputs (outputs,): the mean and quantiles; the shares of the classes and each alone."""
-    if aim.classes is None:
-        columns = target.reshape(len(target), -1).double()
-        yield share @ columns
-        ordered = columns.sort(dim=0).values
-        for place in range(1, QUANTILES + 1):
-            yield ordered[place * len(ordered) // (QUANTILES + 1)]
-        return
-    classes = len(aim.classes)
-    of_class = share.new_zeros(classes).index_add(0, target.round().long(), share)
-    sure = torch.eye(classes, device=share.device, dtype=share.dtype)
-    for shares in (of_class.clamp(min=1e-12), *(0.98 * one + 0.02 / classes for one in sure)):
-        logits = shares.log()
-        yield logits[1:] - logits[:1] if aim.task == "binary" else logits

@@ -13,10 +13,11 @@ import torch
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
+from torchsparcs.searching.candidates import corrected, is_same, on_the_front
 from torchsparcs.searching.class_weights import class_weighted
 from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.network_search import NetworkSearch
-from torchsparcs.searching.result import SearchResult, corrected, is_same, on_the_front
+from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto

@@ -1,7 +1,6 @@
 """What a network is trained for: the loss it minimises and the score a person reads."""
 
 import contextlib
-import math
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,9 +12,9 @@ from torch.nn import functional as F
 
 from torchsparcs.spectral.population import members_of
 from torchsparcs.training.data import Data, MemberData, batches_of, is_pair
+from torchsparcs.training.quantiles import pinball, quantile_level
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
-ROUNDED = 0.02  # of a standardised error: below it that of a quantile has no corner
 
 
 class Task(NamedTuple):
@@ -77,30 +76,6 @@ def _with_noise(output: Tensor, generator: torch.Generator) -> Tensor:
 
 def _squared_errors(output: Tensor, target: Tensor) -> Tensor:
     return (output - _aligned(output, target)).square().mean(dim=-1)
-
-
-def pinball(error: Tensor, level: float) -> Tensor:
-    """2 (level · e + max(−e, 0)) of errors e = y − ŷ: its mean is least at that quantile of y.
-
-    At level 0.5 it is |e|. The corner is rounded off, max(z, 0) ≈ s log(1 + exp(z / s)).
-    """
-    return 2 * (level * error + ROUNDED * F.softplus(-error / ROUNDED))
-
-
-def quantile_level(task: str) -> float | None:
-    """The level of "quantile 0.9"; None of other tasks, a ValueError where it is none."""
-    name, _, level = task.partition(" ")
-    if name != "quantile":
-        return None
-    try:
-        known = float(level)
-    except ValueError:
-        known = math.nan
-    if not 0 < known < 1:
-        raise ValueError(
-            f"Expected a quantile between 0 and 1, as in 'quantile 0.9'. Got {task!r}."
-        )
-    return known
 
 
 def _binary_cross_entropies(output: Tensor, target: Tensor) -> Tensor:
