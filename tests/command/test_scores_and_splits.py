@@ -22,7 +22,8 @@ def table(tmp_path_factory) -> Path:
     late = np.where(x[:, 0] + 0.5 * draw.normal(size=150) > 1.6, "yes", "no")
     days = pd.date_range("2024-01-01", periods=150).strftime("%d.%m.%Y")
     frame = pd.DataFrame(x, columns=["a", "b"])
-    frame = frame.assign(who=np.arange(150) // 5, day=days, price=1000 + 100 * x[:, 1], late=late)
+    price = 1000 + 100 * x[:, 1] + 20 * draw.normal(size=150)
+    frame = frame.assign(who=np.arange(150) // 5, day=days, price=price, late=late)
     path = tmp_path_factory.mktemp("splits") / "table.csv"
     frame.to_csv(path, index=False)
     return path
