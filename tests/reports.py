@@ -24,7 +24,7 @@ from torchsparcs import (
     train,
 )
 from torchsparcs.cutting.layers import with_fewer_channels
-from torchsparcs.searching.folded import ANSWERS
+from torchsparcs.searching.judging import ANSWERS
 from torchsparcs.searching.result import Attempt
 
 COLUMN, LABEL = "<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>"

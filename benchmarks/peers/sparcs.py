@@ -18,6 +18,7 @@ def sparcs(task: Task, seed: int) -> Outcome:
         task.x,
         task.y,
         task="regression" if task.kind == "regression" else "classification",
+        scoring="r2" if task.kind == "regression" else "accuracy",  # as all are judged
         seed=seed,
         device=task.device,
         progress=False,

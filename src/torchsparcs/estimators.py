@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state, check_X_y
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.searching.folded import is_splitter
+from torchsparcs.searching.class_weights import class_weighted
+from torchsparcs.searching.folds import is_splitter
+from torchsparcs.searching.intervals import interval_around
 from torchsparcs.searching.refit import refit
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
@@ -41,6 +42,7 @@ class _Sparcs(BaseEstimator):
         pick: str = "smallest",
         max_parameters: int | None = None,
         validation: Any = "auto",
+        scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
         activation: str = "relu",
         steps: int | None = None,
@@ -53,6 +55,7 @@ class _Sparcs(BaseEstimator):
         self.pick = pick
         self.max_parameters = max_parameters
         self.validation = validation
+        self.scoring = scoring
         self.penalty_weights = penalty_weights
         self.activation = activation
         self.steps = steps
@@ -101,6 +104,7 @@ class _Sparcs(BaseEstimator):
                 widths=self.widths,
                 penalty_weights=self.penalty_weights,
                 max_parameters=self.max_parameters,
+                scoring=self.scoring,
                 activation=self.activation,
                 config=_config(self.steps),
                 **options,
@@ -176,7 +180,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     ((150, 3), True)
 
     Args:
-        widths, max_parameters, validation, penalty_weights, activation, device: as in ``search``.
+        widths, max_parameters, validation, scoring, penalty_weights, activation, device: as in
+            ``search``; ``score`` is accuracy, or R², whatever the scoring.
         pick: from the front, "smallest" (within a standard error of the best score) or "best".
         steps: of the training; by default as many as ``SearchConfig`` says.
         class_weight: {label: weight}, "balanced" (each class counts the same, whatever its rows
@@ -212,6 +217,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         pick: str = "smallest",
         max_parameters: int | None = None,
         validation: Any = "auto",
+        scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
         activation: str = "relu",
         steps: int | None = None,
@@ -226,6 +232,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             pick=pick,
             max_parameters=max_parameters,
             validation=validation,
+            scoring=scoring,
             penalty_weights=penalty_weights,
             activation=activation,
             steps=steps,
@@ -259,17 +266,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         self.classes_ = np.unique(y)
 
     def _weighted(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-        if self.class_weight is None:
-            return weight
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            _, codes = np.unique(y, return_inverse=True)
-            counts = np.bincount(codes, weight)
-            by_class = (counts.sum() / (len(counts) * counts))[codes]
-        else:
-            by_class = compute_sample_weight(self.class_weight, y)
-        if not (by_class > 0).all():
-            raise ValueError(f"Expected class weights above zero. Got {self.class_weight!r}.")
-        return by_class if weight is None else by_class * weight
+        return class_weighted(y, self.class_weight, weight)
 
 
 class SparcsRegressor(RegressorMixin, _Sparcs):
@@ -294,6 +291,15 @@ class SparcsRegressor(RegressorMixin, _Sparcs):
         """Values in their own units, (rows,) or (rows, outputs)."""
         output = self._outputs(X)
         return self.result_.target.predict(output)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
+        """From and to between which values lie, as often as ``coverage``.
+
+        (rows, 2), or (rows, outputs, 2), see :meth:`SearchResult.predict_interval`.
+        """
+        output, result = self._outputs(X), self.result_
+        residuals, rows = result.pick(self.pick).residuals, result.settings["judged_rows"]
+        return interval_around(output, residuals, rows, coverage, result.target)
 
     def _as_target(self, y: np.ndarray) -> np.ndarray:
         return y.astype(np.float64)

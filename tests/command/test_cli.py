@@ -25,6 +25,7 @@ import torchsparcs
 from torchsparcs.command import jobs, main, options
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.parallel.executor import ENGINES, Executor
+from torchsparcs.searching.scoring import QUANTILE, SCORINGS
 from torchsparcs.tables.datasets import BUILT_IN
 from torchsparcs.tables.readers import WRITERS, without_formulas
 from torchsparcs.tables.target import CHOICES
@@ -611,6 +612,7 @@ def test_the_choices_that_help_shows_are_those_there_are():
     assert CHOICES[:3] == options.TASKS
     assert (*ENGINES,) == options.ENGINES
     assert (*FORMATS,) == options.FORMATS
+    assert (*SCORINGS, QUANTILE) == options.SCORINGS
 
 
 # --- what is left out ---

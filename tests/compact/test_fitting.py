@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from sklearn.linear_model import QuantileRegressor
+from sklearn.metrics import mean_pinball_loss
 from torch.nn import functional as F
 
 from torchsparcs.compact.direct import DirectSpace, connection_count
@@ -80,6 +82,25 @@ def test_classes(rows, task, width):
     output = outputs(found, x)
     said = output.argmax(dim=1) if task == "multiclass" else (output[:, 0] > 0).long()
     assert (said == classes).double().mean() > 0.9
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_a_quantile_is_that_of_linear_programming(rows, level):
+    """Noise that is not symmetric: mean, median and quantiles are apart."""
+    x, y = rows
+    noise = torch.rand(ROWS, 1, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
+    y = 0.5 * y + noise.exp().square() / 3
+    (found,) = fitted(
+        [network(0, 0)], (x, y), torch.ones(1, ROWS), [0.0], f"quantile {level}", turns=150
+    )
+    exact = QuantileRegressor(quantile=level, alpha=0).fit(x, y[:, 0])
+
+    def loss(said):
+        return mean_pinball_loss(y[:, 0], said, alpha=level)
+
+    assert loss(outputs(found, x)[:, 0]) == pytest.approx(loss(exact.predict(x)), rel=0.01)
+    below = (y < outputs(found, x)).double().mean().item()
+    assert below == pytest.approx(level, abs=0.04)
 
 
 def test_what_is_zero_stays_zero(rows):

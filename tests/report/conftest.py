@@ -24,9 +24,11 @@ def older(tmp_path):
     found = json.loads((tmp_path / "run" / "front.json").read_text(encoding="utf-8"))
     del found["answers"], found["attempts"]
     for row in (*found["front"], found["linear"]):
-        del row["expected"]
+        del row["expected"], row["temperature"], row["reliability"]
     (tmp_path / "run" / "front.json").write_text(json.dumps(found), encoding="utf-8")
     settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
+    for name in ("scoring", "scoring_is_auto", "scoring_is_own", "score_unit", "constant_score"):
+        del settings["settings"][name]
     outer = {name: settings["settings"].pop(name) for name in ("hardware", "versions")}
     (tmp_path / "run" / "settings.json").write_text(json.dumps({**settings, **outer}))
     return load_result(tmp_path / "run")

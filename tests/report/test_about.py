@@ -7,7 +7,7 @@ import pandas as pd
 from reports import COLUMN, X, chain_result, small_result
 
 import torchsparcs.report
-import torchsparcs.searching.folded
+import torchsparcs.searching.judging
 from torchsparcs import CompactNetwork
 from torchsparcs.report import facts_of
 from torchsparcs.report.columns import columns_of
@@ -48,7 +48,7 @@ def test_summaries_but_no_rows(result):
 
 def test_what_a_network_has_not_is_left_out():
     about = {part["title"]: dict(part["facts"]) for part in facts_of(chain_result())["about"]}
-    assert list(about["Data"]) == ["rows", "row", "judged on", "target", "classes"]
+    assert list(about["Data"]) == ["rows", "row", "judged on", "judged by", "target", "classes"]
     assert about["Data"]["row"] == "1 × 6 × 6 inputs"
     assert about["Search"] == {
         "widths allowed": "1 → 6 → 8 → 3",

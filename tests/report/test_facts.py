@@ -10,7 +10,6 @@ from reports import X, Y, chain_result, searched_dense_result, small_result, unj
 from torchsparcs import History, SpectralNetwork, load_result
 from torchsparcs.report import facts_of
 from torchsparcs.report.facts import LINEAR
-from torchsparcs.report.wording import score_words
 from torchsparcs.searching.refit import refit
 
 
@@ -112,9 +111,9 @@ def test_rules_are_marked(result):
     assert marked["best"]["score"] == result.best().score
     assert marked["smallest"]["score"] == result.smallest().score
     assert marked["linear"]["score"] == result.linear.score
-    best, is_classes = result.best(), facts["is_classes"]
-    assert marked["best"]["score_words"] == score_words(best.expected, is_classes)
-    assert marked["best"]["judged_words"] == score_words(best.score, is_classes)
+    best, scoring = result.best(), result.scoring
+    assert marked["best"]["score_words"] == scoring.words(best.expected)
+    assert marked["best"]["judged_words"] == scoring.words(best.score)
     assert len(facts["candidates"]) in (len(result.front), len(result.front) + 1)
 
 

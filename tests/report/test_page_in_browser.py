@@ -486,6 +486,21 @@ def test_names_from_the_data_are_text(visit):
     ]
 
 
+def test_probabilities_against_what_came_true(visit):
+    found = facts_of(small_result("multiclass"))
+    picked = found["candidates"][found["picked"]]
+    page = visit("multiclass")
+    assert page.locator("#reliability-figure circle").count() == len(picked["reliability"]) > 2
+    share, said, so = picked["reliability"][0]
+    assert tips_of(page, "#reliability-figure circle")[0] == (
+        f"said {100 * said:.1f} %, was so in {100 * so:.1f} %\n{100 * share:.1f} % of the rows"
+    )
+    assert "probabilities hold" in page.text_content("#reliability-note")
+    other = visit("regression")
+    assert other.locator("#reliability-figure *").count() == 0
+    assert other.text_content("#reliability-note") == ""
+
+
 def test_what_is_missing_leaves_a_sentence(visit):
     page = visit("bare", 390)
     assert "No history" in page.text_content("#loss-figure")

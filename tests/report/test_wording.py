@@ -2,14 +2,17 @@
 
 import dataclasses
 
+import torch
 from reports import chain_result, small_result
 
 from torchsparcs import CompactNetwork, SpectralNetwork
 from torchsparcs.report import facts_of
+from torchsparcs.report.wording import judged_by
 
 
 def caveat(result):
     return (
+        f"One answer for all rows reaches {100 * result.scoring.constant:.2f} %. "
         f"Scores are corrected for the choice: on the rows that made it, among "
         f"{len(result.attempts)} networks, it has {100 * result.smallest().score:.2f} %."
     )
@@ -111,3 +114,38 @@ def test_the_words_of_a_network_whose_scores_are_not_corrected():
     assert whole["headline"].startswith(f"A network with {best.parameters:,} parameters")
     assert "no fewer parameters" in whole["verdict"]
     assert "each layer that is skipped has channels of its own" in whole["verdict"]
+
+
+def test_another_score_and_a_rare_class():
+    """Few rows of a class: what one answer reaches, what is found of it, and which score it is."""
+    small = small_result("binary")
+    counts = torch.tensor([[140, 2], [6, 2]])
+    told = {"scoring": "log_loss", "scoring_is_auto": True, "constant_score": -0.21}
+    front = [
+        dataclasses.replace(found, score=score, expected=score, standard_error=0.02, answers=counts)
+        for found, score in zip(small.front, (-0.2, -0.15), strict=False)
+    ]
+    result = dataclasses.replace(
+        small, front=tuple(front[:2]), linear=front[0], settings={**small.settings, **told}
+    )
+    facts = facts_of(result)
+    assert facts["measure"] == "log loss"
+    assert facts["headline"].endswith("should have log loss 0.1500 on new rows.")
+    assert (
+        "A class is rare: accuracy would hide it, so that networks are judged by log loss, how "
+        "surprised they are by what is true. One answer for all rows reaches log loss 0.2100. Of "
+        "8 rows of yes the picked network finds 2." in facts["verdict"]
+    )
+    assert "and reaches log loss 0.2000" in facts["verdict"]
+    assert facts["tolerance_words"] == "one standard error above the best, 0.1700 on the folds"
+    assert facts["candidates"][-1]["answers"]["note"] == ""  # accuracy is not the score
+    assert facts["style"] == {"times": -1, "decimals": 4, "unit": ""}
+    assert dict(facts["about"][0]["facts"])["judged by"] == "log loss, by default"
+
+
+def test_who_judged():
+    known = {"judged_rows": 90, "fits": 4}
+    assert judged_by({**known, "group": "who"}) == (
+        "the 90 rows in turn (3-fold cross-validation, whole groups of who)"
+    )
+    assert judged_by({**known, "time": "day"}) == "90 rows that are later in day, in 3 steps"

@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from torchsparcs.searching.correction import expected_scores
+from torchsparcs.searching.scoring import scoring_of
+from torchsparcs.tables.target import Target
 
 
 def coins(networks: int, rows: int, seed: int, chance: float = 0.5) -> torch.Tensor:
@@ -78,3 +80,21 @@ def test_what_diverged_is_never_chosen():
     found = expected_scores([bad, hits[0], hits[1]], [5, 5, 5])
     assert found[5] == pytest.approx(hits[1].sum().item(), abs=1e-12)
     assert expected_scores(hits[1:, :1], [1])[1] == hits[1, 0].item()  # a single row
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy"])
+def test_the_best_of_many_rankings_at_random_is_one(name):
+    """Of scores that are no means over rows as well, also where a class is rare."""
+    claims, best = [], []
+    for seed in range(25):
+        generator = torch.Generator().manual_seed(seed)
+        target = (torch.arange(150) % 5 == 0).float()
+        outputs = torch.randn(40, 150, 1, generator=generator)
+        scoring = scoring_of(name, Target.fit(["no", "yes"]))
+        share = torch.full((150,), 1 / 150, dtype=torch.float64)
+        parts = [share * scoring.values(output, target, share) for output in outputs]
+        best.append(max(part.sum().item() for part in parts))
+        claims.append(expected_scores(parts, range(40))[39])
+    claimed = torch.tensor(claims)
+    assert sum(best) / 25 > 0.57
+    assert abs(claimed.mean().item() - 0.5) < 2 * claimed.std().item() / 5

@@ -1,5 +1,7 @@
 """Rows are judged by fits that did not see them, and the judgement is the plain computation."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,15 +11,17 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 from torch import nn
 
-from torchsparcs.searching.folded import (
+from torchsparcs.searching.default_scoring import scoring_for
+from torchsparcs.searching.folded import FoldedData, counted_rows
+from torchsparcs.searching.folds import (
     FOLDS,
-    FoldedData,
     Folds,
-    Judgement,
-    counted_rows,
+    LaterRows,
     folds_of,
     held_out,
+    split_folds,
 )
+from torchsparcs.searching.judging import Judgement
 from torchsparcs.spectral.population import HasMembers
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 
@@ -93,6 +97,37 @@ class TestFolds:
             folds_of(bad, torch.zeros(10), False, 0)
 
 
+class TestStrata:
+    @pytest.mark.parametrize("validation", [4, 0.25])
+    def test_numbers_are_spread_evenly(self, validation):
+        """Of each tenth of 80 numbers every fold has two; by chance that is never so."""
+        target = torch.randn(80, generator=torch.Generator().manual_seed(0)).exp()
+        folds = folds_of(validation, target, False, 0)
+        tenth = target.argsort().argsort() // 8
+        for fold in range(folds.fits - 1):
+            assert torch.bincount(tenth[folds.judge == fold]).tolist() == [2] * 10
+        assert not torch.equal(folds.judge, folds_of(validation, target, False, 1).judge)
+
+    def test_several_numbers_have_no_order(self):
+        check(folds_of(3, torch.randn(30, 2), False, 0), 30)
+
+
+class TestLaterRows:
+    def test_what_judges_is_later_than_all_it_judges(self):
+        time = np.random.default_rng(0).permutation(np.repeat(np.arange(20), 3))
+        folds = split_folds(LaterRows(4), np.zeros((60, 1)), np.zeros(60), time)
+        assert folds.fits == 5
+        assert len(folds.judged) == 48  # the first four days judge nobody
+        for fit in range(4):
+            judged = time[(folds.judge == fit).numpy()]
+            assert len(judged) == 12
+            assert time[folds.fitted[fit].numpy()].max() < judged.min()
+
+    def test_too_few(self):
+        with pytest.raises(ValueError, match=r"more different times than folds\. Got 3 and 4"):
+            split_folds(LaterRows(4), np.zeros((9, 1)), np.zeros(9), np.arange(9) % 3)
+
+
 class Constant(nn.Module, HasMembers):
     """Members that each say one thing of every row; ``outputs`` (members, k)."""
 
@@ -110,7 +145,9 @@ def folded(target, task, validation=3, weights=None) -> FoldedData:
     inputs = torch.randn(rows, 2, generator=torch.Generator().manual_seed(0))
     weights = torch.ones(rows) if weights is None else weights
     folds = folds_of(validation, target, task != "regression", 0)
-    return FoldedData(inputs, target, weights, folds, task)
+    aim = Target.of_outputs(task, 1 if task == "regression" else 3)
+    scoring = scoring_for("auto", aim, target, weights, folds.judged)
+    return FoldedData(inputs, target, weights, folds, task, scoring)
 
 
 def own_outputs(found: FoldedData, group: list) -> np.ndarray:
@@ -161,9 +198,19 @@ class TestJudging:
         assert judgement.loss == pytest.approx(log_loss(y, shares, sample_weight=w))
         hits, share = said.argmax(axis=1) == y, w / w.sum()
         error = np.sqrt((share**2 * (hits - accuracy) ** 2).sum())
-        assert judgement.standard_error == pytest.approx(error)
         if weights is None:  # as for any share of n rows
             assert error == pytest.approx(np.sqrt(accuracy * (1 - accuracy) / len(y)))
+        count = 1 / (share**2).sum()
+        p = (accuracy * count + 2) / (count + 4)  # by Agresti and Coull
+        least = np.sqrt(p * (1 - p) / (count + 4))
+        assert judgement.standard_error == pytest.approx(max(error, least))
+
+    def test_a_score_without_a_mistake_is_in_doubt_as_well(self, weights, validation):
+        found = folded(CLASSES, "multiclass", validation, weights)
+        output = 9.0 * nn.functional.one_hot(CLASSES[found.folds.judged])
+        (judgement,) = found.judge_outputs(output.expand(found.fits, -1, -1))
+        assert judgement.score == pytest.approx(1.0)
+        assert 0.01 < judgement.standard_error < 0.06
 
 
 @pytest.mark.parametrize(
@@ -174,7 +221,7 @@ def test_a_network_bears_its_score_out_or_not(own, expected):
 
 
 def test_neighbours_share_a_part_where_rows_are_many(monkeypatch):
-    monkeypatch.setattr("torchsparcs.searching.folded.MOST_PARTS", 7)
+    monkeypatch.setattr("torchsparcs.searching.scoring.MOST_PARTS", 7)
     found = folded(CLASSES, "multiclass", 3, WEIGHTS)
     (judgement,) = found.judge(Constant([[1.0, 0.0, 0.0]] * 4))
     hits = (CLASSES == 0) * WEIGHTS / WEIGHTS.sum()
@@ -182,6 +229,21 @@ def test_neighbours_share_a_part_where_rows_are_many(monkeypatch):
     sums = [(a.sum() - b.sum()).item() for a, b in zip(parts, [*parts[1:], hits[:0]], strict=True)]
     assert judgement.parts.tolist() == pytest.approx(sums)
     assert judgement.parts.sum().item() == pytest.approx(judgement.score)
+
+
+def test_rows_that_depend_on_each_other_are_one_part():
+    """Five copies of each row tell no more than one of them: the error is that of twelve rows."""
+    found = folded(CLASSES.repeat_interleave(5)[:60], "multiclass", 3)
+    output = torch.randn(12, 3, generator=torch.Generator().manual_seed(5)).repeat_interleave(5, 0)
+    outputs = output.expand(found.fits, -1, -1)
+    (alone,) = found.judge_outputs(outputs)
+    together = dataclasses.replace(found, clusters=torch.arange(60) // 5)
+    (judgement,) = together.judge_outputs(outputs)
+    assert judgement.score == pytest.approx(alone.score)
+    assert len(judgement.parts) == 12
+    p = judgement.score
+    assert judgement.standard_error == pytest.approx(np.sqrt(p * (1 - p) / 12))
+    assert alone.standard_error < 0.6 * judgement.standard_error
 
 
 def test_what_each_member_is_fitted_to():

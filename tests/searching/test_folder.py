@@ -13,7 +13,7 @@ from reports import (
 from sklearn.metrics import confusion_matrix, r2_score
 
 import torchsparcs.report
-import torchsparcs.searching.folded
+import torchsparcs.searching.judging
 from torchsparcs import History, load_result
 from torchsparcs.report import facts_of
 
@@ -80,27 +80,28 @@ def test_answers_give_the_score(result):
 def test_true_by_said():
     true, said = torch.tensor([0, 0, 1, 2, 2, 2]), torch.tensor([0, 1, 1, 0, 2, 2])
     output = torch.nn.functional.one_hot(said).float()
-    counts = torchsparcs.searching.folded.ANSWERS["multiclass"](output, true)
+    counts = torchsparcs.searching.judging.ANSWERS["multiclass"](output, true)
     assert counts.tolist() == confusion_matrix(true, said).tolist()
     logits = torch.tensor([[2.0], [-1.0], [3.0]])
-    counts = torchsparcs.searching.folded.ANSWERS["binary"](logits, torch.tensor([1.0, 1.0, 0.0]))
+    counts = torchsparcs.searching.judging.ANSWERS["binary"](logits, torch.tensor([1.0, 1.0, 0.0]))
     assert counts.tolist() == [[0, 1], [1, 1]]
 
 
 def test_many_answers_are_thinned():
     rows = torch.arange(4000.0)
-    pairs = torchsparcs.searching.folded.ANSWERS["regression"](rows[:, None] + 1, rows)
+    pairs = torchsparcs.searching.judging.ANSWERS["regression"](rows[:, None] + 1, rows)
     assert pairs.shape == (500, 1, 2)
     assert torch.equal(pairs[:, 0, 1] - pairs[:, 0, 0], torch.ones(500).double())
     many = torch.zeros(10, 500)
     labels = torch.arange(10)
-    assert torchsparcs.searching.folded.ANSWERS["multiclass"](many, labels) is None
+    assert torchsparcs.searching.judging.ANSWERS["multiclass"](many, labels) is None
 
 
 def test_keeping_them_changes_no_outcome(monkeypatch):
     kept = small_result("binary")
     for task in TASKS:
-        monkeypatch.setitem(torchsparcs.searching.folded.ANSWERS, task, lambda output, target: None)
+        answers = torchsparcs.searching.judging.ANSWERS
+        monkeypatch.setitem(answers, task, lambda output, target: None)
     without = small_result.__wrapped__("binary")
     assert without.best().answers is None
     assert [f.score for f in without.front] == [f.score for f in kept.front]
@@ -145,3 +146,15 @@ def test_damage_is_told(file, change, words, tmp_path):
     (tmp_path / file).write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(ValueError, match=rf"is damaged: .*{words}"):
         load_result(tmp_path)
+
+
+def test_errors_of_other_outputs_are_refused(tmp_path):
+    small_result("regression").save(tmp_path / "run")
+    path = tmp_path / "run" / "front.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert len(content["front"][0]["residuals"][0]) == 2
+    for bad in ([[0.1]], [[0.1, -0.2]], [[0.1, 0.2], [0.3]], []):
+        content["front"][0]["residuals"] = bad
+        path.write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(ValueError, match=r"Expected the folder of a search\. .* is damaged"):
+            load_result(tmp_path / "run")

@@ -34,7 +34,7 @@ from torchsparcs import (
 from torchsparcs.cutting.ladder import Rung
 from torchsparcs.cutting.layers import chain_cuts
 from torchsparcs.parallel.executor import Engine, Executor
-from torchsparcs.searching.folded import Judgement
+from torchsparcs.searching.judging import Judgement
 from torchsparcs.searching.network_search import NetworkSearch
 
 CONFIG = TrainConfig(epochs=6, batch_size=32, eigenvalue_lr_scale=10, penalty_weight=1e-3)
@@ -99,8 +99,10 @@ class TestTheFront:
         for found in result.front:
             judged = evaluate(found.network, judging, "multiclass")
             assert (found.loss, found.score) == pytest.approx((judged.loss, judged.score), abs=1e-6)
-            share = judged.score * (1 - judged.score) / len(judging[0])
-            assert found.standard_error == pytest.approx(math.sqrt(share), abs=1e-6)
+            rows = len(judging[0]) + 4  # two right and two wrong, so that none is without doubt
+            share = (judged.score * len(judging[0]) + 2) / rows
+            error = math.sqrt(share * (1 - share) / rows)
+            assert found.standard_error == pytest.approx(error, abs=1e-6)
 
     def test_what_is_to_be_expected_is_corrected_for_the_choice(self, result, data):
         """Of every network that was judged; on labels without any signal it is chance."""

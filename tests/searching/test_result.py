@@ -26,7 +26,7 @@ from torchsparcs import (
     to_onnx,
 )
 from torchsparcs.export.deployment import DeployedNetwork
-from torchsparcs.searching.result import corrected, on_the_front
+from torchsparcs.searching.candidates import corrected, on_the_front
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 
 DRAW = np.random.default_rng(0)

@@ -14,8 +14,9 @@ from torchsparcs import SearchConfig, SearchResult, search
 from torchsparcs.cutting.ladder import Rung
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching import finishing
-from torchsparcs.searching.folded import FOLDS, Judgement
-from torchsparcs.searching.result import ROUNDING
+from torchsparcs.searching.candidates import ROUNDING
+from torchsparcs.searching.folds import FOLDS
+from torchsparcs.searching.judging import Judgement
 from torchsparcs.searching.strategies import STRATEGIES
 from torchsparcs.searching.table_search import TableSearch, is_worth_going_on
 from torchsparcs.training.loop import NonFiniteLossError

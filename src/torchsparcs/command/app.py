@@ -17,6 +17,7 @@ from torchsparcs.command.options import (
     ENGINES,
     FORMATS,
     RULES,
+    SCORINGS,
     TASKS,
     Address,
     Device,
@@ -27,6 +28,7 @@ from torchsparcs.command.options import (
     Run,
     check_alone,
     checked_device,
+    class_weight_of,
     numbers,
     one_of,
     validation_of,
@@ -115,6 +117,31 @@ def search(
         str,
         typer.Option(metavar="SHARE|FOLDS", help="The rows that judge: 0.2 of them, or 4 folds."),
     ] = "auto",
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="Rows of one group judge together: a patient, a machine. No input.",
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Later rows judge, by this column of dates or numbers."),
+    ] = None,
+    scoring: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"The score that chooses: {', '.join(SCORINGS)}, or a name that scikit-learn has. "
+            "By default R², accuracy, or log loss where a class is rare.",
+        ),
+    ] = "auto",
+    class_weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="balanced|LABEL=X,LABEL=X", help="How much the rows of each class count."
+        ),
+    ] = None,
     widths: Annotated[
         str | None,
         typer.Option(metavar="N,N", help="Hidden neurons, layer by layer, that may be used."),
@@ -154,6 +181,10 @@ def search(
         "max_parameters": max_parameters,
         "pick": one_of("--pick", pick, RULES),
         "validation": validation_of(validation),
+        "group": group,
+        "time": time,
+        "scoring": scoring,
+        "class_weight": class_weight_of(class_weight),
         "widths": numbers("--widths", widths, int),
         "penalty_weights": numbers("--penalty-weights", penalty_weights, float),
         "steps": steps,
@@ -222,6 +253,13 @@ def predict(
         ),
     ] = None,
     pick: Pick = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Of numbers, also from and to between which that share lies, 0.9 say.",
+        ),
+    ] = None,
     raw: Annotated[
         bool,
         typer.Option("--raw", help="Leave texts of a CSV as they are that begin like a formula."),
@@ -231,7 +269,7 @@ def predict(
     """Predict every row of a table, as CSV. Of classes it gives each one's probability."""
     with loading():
         from torchsparcs.command import runs
-    runs.predict(run, data, output, pick=pick, raw=raw, force=force)
+    runs.predict(run, data, output, pick=pick, interval=interval, raw=raw, force=force)
 
 
 @app.command()

@@ -13,7 +13,8 @@ from torchsparcs.command.options import RULES
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible, visible_lines
-from torchsparcs.report.wording import claim, judged_by, made_with
+from torchsparcs.report.about import made_with
+from torchsparcs.report.wording import claim, judged_by
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
 
@@ -55,12 +56,10 @@ def summary(name: str, rows: int, columns: int, target: Target) -> str:
 
 def print_front(console: Console, result: SearchResult, pick: str | int) -> None:
     """Print the front as a table, the picked network marked, and a sentence about that."""
-    is_accuracy = result.target.classes is not None
-    picked, linear = result.pick(pick), result.linear
+    scoring, picked, linear = result.scoring, result.pick(pick), result.linear
     is_narrow = console.width < NARROW
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    measure = f"expected {'accuracy' if is_accuracy else 'R²'}"
-    for name in ("#", "parameters", "MACs", measure, "as judged"):
+    for name in ("#", "parameters", "MACs", f"expected {scoring.label}", "as judged"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("rule", max_width=len("smallest") if is_narrow else None)
     table.add_column("layers", overflow="fold")
@@ -71,8 +70,8 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
             number,
             f"{candidate.parameters:,}",
             f"{candidate.macs:,}",
-            _score(candidate, is_accuracy),
-            _number(candidate.score, is_accuracy),
+            scoring.words(claim(candidate), candidate.standard_error, short=True),
+            scoring.words(candidate.score, short=True),
             ", ".join(rules),
             architecture.replace(", skip", ",\nskip") if is_narrow else architecture,
             style=style,
@@ -89,38 +88,28 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     console.print()
     console.print(table)
     console.print()
-    console.print(_verdict(result, pick, is_accuracy))
+    console.print(_verdict(result, pick))
     console.print()
 
 
-def _score(candidate: Candidate, is_accuracy: bool, error: bool = True) -> str:
-    words = _number(claim(candidate), is_accuracy)
-    deviation = candidate.standard_error
-    if not error:
-        return words
-    return f"{words} ± {100 * deviation:.1f}" if is_accuracy else f"{words} ± {deviation:.4f}"
-
-
-def _number(score: float, is_accuracy: bool) -> str:
-    return f"{100 * score:.1f} %" if is_accuracy else f"{score:.4f}"
-
-
-def _verdict(result: SearchResult, pick: str | int, is_accuracy: bool) -> Text:
+def _verdict(result: SearchResult, pick: str | int) -> Text:
     """The picked network in a sentence, and which columns it reads."""
-    picked, linear = result.pick(pick), result.linear
-    measure = "accuracy" if is_accuracy else "R²"
+    scoring, picked, linear = result.scoring, result.pick(pick), result.linear
     compared = ""
     if linear is not None and is_same(picked, linear):
         compared = "; it is the linear model"
     elif linear is not None:
-        score = _score(linear, is_accuracy, error=False)
+        score = scoring.words(claim(linear), short=True)
         compared = f" (linear model: {linear.parameters:,} parameters, {score})"
+    if scoring.constant is not None and scoring.name != "r2":
+        compared += f"; one answer for all rows has {scoring.words(scoring.constant, short=True)}"
     judged = f"on {judged_by(result.settings)}"
     if picked.expected is not None:
-        judged = f"expected on new rows; {_number(picked.score, is_accuracy)} {judged}"
+        judged = f"expected on new rows; {scoring.words(picked.score, short=True)} {judged}"
+    told = scoring.words(claim(picked), picked.standard_error, short=True)
     return Text.assemble(
         (f"{pick}: {picked.architecture}", "bold"),
-        f"; {picked.parameters:,} parameters, {measure} {_score(picked, is_accuracy)} "
+        f"; {picked.parameters:,} parameters, {scoring.label} {told} "
         f"{judged}{compared}.{_columns_read(result, picked)}",
     )
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from torchsparcs.command.console import print_files, print_front, summary
 from torchsparcs.command.messages import forcible, say
+from torchsparcs.command.splits import split_by
 from torchsparcs.export.deployment import to_onnx
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import Record, read_json
@@ -46,6 +47,10 @@ class Job(Record):
     max_parameters: int | None = None
     pick: str = "smallest"
     validation: str | int | float = "auto"
+    group: str | None = None
+    time: str | None = None
+    scoring: str = "auto"
+    class_weight: str | dict[str, float] | None = None
     widths: tuple[int, ...] | None = None
     penalty_weights: tuple[float, ...] | None = None
     steps: int | None = None
@@ -79,7 +84,7 @@ class Job(Record):
     ) -> None:
         """Search, and write everything into ``folder``; by several processes, the first writes."""
         ranks = Ranks.current()
-        X, y = self._rows(console)
+        X, y, validation, groups = self._rows(console)
         with _kept_or_cleared(folder, resume, ranks) as steps:
             if not resume:
                 ranks.first(lambda: self._begin(folder, steps))
@@ -89,7 +94,10 @@ class Job(Record):
                 y,
                 widths=self.widths,
                 task=self.task,
-                validation=self.validation,
+                validation=validation,
+                groups=groups,
+                scoring=self.scoring,
+                class_weight=self.class_weight,
                 penalty_weights=self.penalty_weights or "auto",
                 max_parameters=self.max_parameters,
                 config=None if count is None else SearchConfig(steps=count, longest=count),
@@ -112,19 +120,33 @@ class Job(Record):
         text = json.dumps(there.to_json(), indent=1) + "\n"
         write_atomically(folder / PARTS / JOB, text.encode())
 
-    def _rows(self, console: Console) -> tuple[Any, Any]:
-        """What :func:`search` takes: a table, or of a large file a stream."""
+    def _rows(self, console: Console) -> tuple[Any, Any, Any, Any]:
+        """What :func:`search` takes: a table, or of a large file a stream; who judges, and groups.
+
+        The column of the groups is no input, that of the time one unless it is dropped.
+        """
+        splits = [name for name in (self.group, self.time) if name is not None]
         target = list(self.target) if isinstance(self.target, tuple) else self.target
         path = Path(self.data)
         is_table = path.is_file() and path.name.lower().endswith((*FILES,))
         if is_table and (size := _size(path)) > LARGE:
+            if splits:
+                raise ValueError(
+                    f"Expected a table of at most {LARGE:,} bytes, as a column splits its rows. "
+                    f"Got {size:,}."
+                )
             console.print(f"{path.name}: too large to be read whole, {size:,} bytes")
-            return RowStream.of(path, target, drop=self.drop), None
-        dataset = load_dataset(self.data, target, drop=self.drop)
+            return RowStream.of(path, target, drop=self.drop), None, self.validation, None
+        kept = [name for name in self.drop if name not in splits]
+        dataset = load_dataset(self.data, target, drop=kept)
         X, y, _, _ = counted_rows(dataset.X, dataset.y, None)
+        validation, groups = self.validation, None
+        if splits:
+            validation, groups = split_by(X, self.group, self.time, self.validation)
+            X = X.drop(columns=[n for n in splits if n == self.group or n in self.drop])
         rows, columns = X.shape
         console.print(summary(path.name, rows, columns, Target.fit(y, self.task)))
-        return X, y
+        return X, y, validation, groups
 
     def _described(self, result: SearchResult) -> SearchResult:
         """``result``, whose settings also say what the command line was asked for."""
@@ -133,6 +155,8 @@ class Job(Record):
             "data": Path(self.data).name,
             "target": names[0] if len(names) == 1 else list(names),
             "dropped": list(self.drop),
+            "group": self.group,
+            "time": self.time,
             "pick": self.pick,
             "version": __version__,
         }

@@ -13,9 +13,13 @@ import typer
 DATASETS = ("digits", "iris", "wine", "breast_cancer", "diabetes")
 TASKS = ("auto", "classification", "regression")
 RULES = ("best", "smallest")
-ENGINES = ("local", "ray")
+ENGINES = ("auto", "local", "processes", "ray")
 FORMATS = ("onnx", "safetensors", "torch", "c", "python", "javascript")
 CHIPS = ("cortex-m4", "cortex-m0", "avr", "x86")
+SCORINGS = (
+    *("accuracy", "log_loss", "balanced_accuracy", "roc_auc", "f1", "average_precision"),
+    *("r2", "mae", "mape", "pinball_0.9"),
+)
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a search.")]
 Pick = Annotated[
@@ -72,6 +76,20 @@ def numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
     except ValueError:
         raise typer.BadParameter(
             f"Expected numbers with commas between them. Got {text!r}.", param_hint=name
+        ) from None
+
+
+def class_weight_of(text: str | None) -> str | dict[str, float] | None:
+    """ "balanced", or {"yes": 5.0, "no": 1.0} of "yes=5,no=1"."""
+    if text is None or text == "balanced":
+        return text
+    try:
+        pairs = [part.rsplit("=", 1) for part in text.split(",")]
+        return {label: float(weight) for label, weight in pairs}
+    except ValueError:
+        raise typer.BadParameter(
+            f"Expected balanced, or weights such as yes=5,no=1. Got {text!r}.",
+            param_hint="--class-weight",
         ) from None
 
 

@@ -1,8 +1,10 @@
 """What is done with the folder of a search: shown, reported on, predicted with, exported."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
@@ -45,9 +47,19 @@ def write_report(run: Path, out: Path | None, *, force: bool) -> None:
 
 
 def predict(
-    run: Path, data: str, output: Path | None, *, pick: str | None, raw: bool, force: bool
+    run: Path,
+    data: str,
+    output: Path | None,
+    *,
+    pick: str | None,
+    interval: float | None = None,
+    raw: bool,
+    force: bool,
 ) -> None:
-    """Print the predictions for ``data``, or write them to the file ``output``."""
+    """Print the predictions for ``data``, or write them to the file ``output``.
+
+    ``interval``: from and to between which such a share of the numbers lies as well.
+    """
     ending = ".csv" if output is None else output.suffix.lower()
     if ending not in WRITERS:
         raise ValueError(f"Expected a file that ends in {', '.join(WRITERS)}. Got {str(output)!r}.")
@@ -59,7 +71,11 @@ def predict(
     written = result.inputs.written_names
     table = load_dataset(data).X if data in BUILT_IN else read_table(data, text=written)
     table.columns = [str(column) for column in table.columns]
-    predictions = result.target.predictions(result.outputs(table, _rule(result, pick)))
+    rule = _rule(result, pick)
+    predictions = result.target.predictions(result.outputs(table, rule))
+    if interval is not None:
+        ends = result.predict_interval(table, interval, rule)
+        predictions = predictions.assign(**_interval_columns(ends, result.target.names))
     is_safe = raw or ending != ".csv"
     content = WRITERS[ending](predictions if is_safe else without_formulas(predictions))
     if output is None:
@@ -67,6 +83,17 @@ def predict(
         return
     write_atomically(output, content)
     tell(f"{len(predictions):,} rows in {output}")
+
+
+def _interval_columns(ends: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """From and to, (rows, 2) or (rows, outputs, 2), as columns."""
+    if ends.ndim == 2:
+        return {"lower": ends[:, 0], "upper": ends[:, 1]}
+    return {
+        f"{side}_{name}": ends[:, place, end]
+        for place, name in enumerate(names)
+        for end, side in enumerate(("lower", "upper"))
+    }
 
 
 def export(

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from torchsparcs.compact.direct import DirectSpace, from_biased, layer_slices, with_bias
 from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.training.quantiles import pinball, quantile_level
 
 MEMORY = 10  # steps that tell of the curvature
 ENOUGH = 1e-4  # of the decrease that the slope promises
@@ -48,6 +49,14 @@ LOSSES: dict[str, Losses] = {
 }
 
 
+def _losses(task: str) -> Losses:
+    """The row of :data:`LOSSES`, or that of a quantile."""
+    level = quantile_level(task)
+    if level is None:
+        return LOSSES[task]
+    return lambda output, target: pinball(target - output, level).mean(dim=1)
+
+
 def fitted(
     directs: Sequence[DirectSpace],
     pair: tuple[Tensor, Tensor],
@@ -72,7 +81,7 @@ def fitted(
     inputs, target = _with_rows_last(pair, task, dtype)
     share = (weights / weights.sum(dim=1, keepdim=True)).to(dtype)
     decay = torch.tensor(decays, dtype=dtype, device=inputs.device)[:, None]
-    losses = LOSSES[task]
+    losses = _losses(task)
 
     def evaluate(point: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
         """Loss and gradient of the networks ``which``."""
@@ -96,7 +105,7 @@ def row_losses(directs: Sequence[DirectSpace], pair: tuple[Tensor, Tensor], task
     """The loss of each network on each row of ``pair``, (networks, rows)."""
     inputs, target = _with_rows_last(pair, task, torch.float32)
     stack = _Stack(directs, torch.float32)
-    return LOSSES[task](stack.outputs(stack.start, inputs), target)
+    return _losses(task)(stack.outputs(stack.start, inputs), target)
 
 
 def _with_rows_last(

@@ -18,6 +18,7 @@ from torchsparcs.compact.direct import (
     simplified,
 )
 from torchsparcs.cutting.removal import remove_sources_
+from torchsparcs.training.quantiles import quantile_level
 
 FEWEST_ROWS = 200
 ROWS_PER_NUMBER = 3  # of the Gauss-Newton matrix
@@ -136,6 +137,7 @@ def _signals(direct: DirectSpace, inputs: Tensor, task: str) -> tuple[Tensor, Te
     felt[:, :, hidden:] = torch.eye(direct.outputs, dtype=felt.dtype, device=felt.device)
     for rows in reversed(layers):
         felt[:, :, rows] = felt @ direct.outgoing[:, rows] * slopes[:, None, rows]
+    task = "regression" if quantile_level(task) is not None else task  # alike, up to a factor
     return heard, ROOTS[task](felt, output)
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.files.visible import shortened
 from torchsparcs.report import wording
+from torchsparcs.report.about import about
 from torchsparcs.report.architecture import GROUPS, MOST_NEURONS, architecture, rounded
 from torchsparcs.report.columns import columns_of
-from torchsparcs.report.wording import about
 from torchsparcs.searching.result import Attempt, Candidate, SearchResult, is_same
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
@@ -49,8 +49,9 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "data": wording.data_words(result),
         "is_table": is_table,
         "unit": unit_of(result),
-        "measure": "accuracy" if wording.is_classification(result) else "R²",
-        "is_classes": wording.is_classification(result),
+        "measure": result.scoring.label,
+        "training_measure": "accuracy" if wording.is_classification(result) else "R²",
+        "style": result.scoring.style._asdict(),
         "headline": wording.headline(result, picked),
         "architecture": picked.architecture,
         "verdict": wording.verdict(result, picked, offered.widths, offered.parameters),
@@ -138,8 +139,8 @@ def _member(result: SearchResult, found: Candidate | Attempt) -> int:
 
 def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
     place = next((i for i, other in enumerate(result.front) if other is found), None)
-    is_classes, linear = wording.is_classification(result), result.linear
-    told = wording.claim(found)
+    scoring, linear, told = result.scoring, result.linear, wording.claim(found)
+    bins = found.reliability
     return {
         "pick": "linear" if place is None else place,
         "rules": rules_of(result, found),
@@ -149,14 +150,16 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
         "neurons": sum(found.widths[1:-1]),
         "score": found.score,
         "error": found.standard_error,
-        "score_words": wording.score_words(told, is_classes),
-        "score_with_error": wording.score_words(told, is_classes, found.standard_error),
-        "judged_words": wording.score_words(found.score, is_classes),
+        "score_words": scoring.words(told),
+        "score_with_error": scoring.words(told, found.standard_error),
+        "judged_words": scoring.words(found.score),
         "penalty_weight": rounded(found.penalty_weight),
         "kept_linear": linear is not None and found.penalty_weight == linear.penalty_weight,
         "member": _member(result, found),
         "picture": architecture(found.network),
-        "answers": answers_of(found, result.target),
+        "answers": answers_of(found, result.target, is_accuracy=scoring.name == "accuracy"),
+        "temperature": rounded(found.temperature),
+        "reliability": None if bins is None else [[*map(rounded, row)] for row in bins.tolist()],
     }
 
 
@@ -195,12 +198,11 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
 
 
 def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt) -> dict[str, Any]:
-    is_classes, error = wording.is_classification(result), found.standard_error
+    scoring, error = result.scoring, found.standard_error
     if isinstance(found, Candidate):
-        score = wording.score_words(wording.claim(found), is_classes, error)
+        score = scoring.words(wording.claim(found), error)
     else:  # nobody chose it
-        where = wording.where_judged(result.settings)
-        score = f"{wording.score_words(found.score, is_classes, error)} {where}"
+        score = f"{scoring.words(found.score, error)} {wording.where_judged(result.settings)}"
     return {
         "name": name,
         "architecture": words,
@@ -218,15 +220,22 @@ MOST_SHOWN = 20  # classes of a confusion matrix
 MOST_OUTPUTS = 6  # of a regression
 
 
-def answers_of(candidate: Candidate, target: Target) -> dict[str, Any] | None:
-    """A confusion matrix, or pairs in their own units; None where nothing was kept."""
+def answers_of(
+    candidate: Candidate, target: Target, *, is_accuracy: bool = True
+) -> dict[str, Any] | None:
+    """A confusion matrix, or pairs in their own units; None where nothing was kept.
+
+    ``is_accuracy``: whether that is the score, which a matrix can be held against.
+    """
     kept = candidate.answers
     if kept is None:
         return None
-    return _pairs(kept, target) if target.classes is None else _confusion(candidate, kept, target)
+    if target.classes is None:
+        return _pairs(kept, target)
+    return _confusion(kept, target, candidate.score if is_accuracy else None)
 
 
-def _confusion(candidate: Candidate, counts: Tensor, target: Target) -> dict[str, Any]:
+def _confusion(counts: Tensor, target: Target, accuracy: float | None) -> dict[str, Any]:
     """True by said; of many classes those with most mistakes, and the rest as one."""
     labels = [shortened(label) for label in target.classes or ()]
     note = ""
@@ -243,8 +252,8 @@ def _confusion(candidate: Candidate, counts: Tensor, target: Target) -> dict[str
             f"The {len(worst)} classes with most mistakes; the other {others} are one row and "
             f"column, where {int(counts[-1, -1] - right):,} are mistakes among themselves."
         )
-    total = int(counts.sum())
-    if not note and abs(counts.diagonal().sum().item() / max(total, 1) - candidate.score) > 1e-3:
+    share = counts.diagonal().sum().item() / max(int(counts.sum()), 1)
+    if not note and accuracy is not None and abs(share - accuracy) > 1e-3:
         note = "Rows are counted once each here; the score counts them by their weights."
     return {"kind": "confusion", "labels": labels, "counts": counts.tolist(), "note": note}
 

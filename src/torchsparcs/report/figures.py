@@ -247,7 +247,7 @@ def _score_figure(result: SearchResult, name: str) -> "Figure":
     known = [score for score in reach if math.isfinite(score)]
     low, high = min(known), max(known)
     room = 0.08 * (high - low) or 0.01
-    measure = "accuracy" if is_classification(result) else "R²"
+    measure = f"{'−' * result.scoring.is_loss}{result.scoring.label}"
     figure = _figure(
         xaxis={"title": name, "type": "log"},
         yaxis={"title": measure, "range": [low - room, high + room]},

@@ -1,15 +1,14 @@
 """The numbers of a report as people write them, and the sentences around them."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.visible import shortened
-from torchsparcs.report.columns import kinds_words
+from torchsparcs.searching.default_scoring import RARE
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
-from torchsparcs.tables.target import Target
+from torchsparcs.searching.scoring import Scoring
 
 
 def counted(number: int, noun: str) -> str:
@@ -18,20 +17,6 @@ def counted(number: int, noun: str) -> str:
     ('1 row', '1,797 rows')
     """
     return f"{number:,} {noun}" + "s" * (number != 1)
-
-
-def score_words(score: float, is_classes: bool, error: float | None = None) -> str:
-    """
-    >>> score_words(0.9705, True, 0.004), score_words(0.9705, False), score_words(math.nan, True)
-    ('97.05 % ± 0.40', '0.9705', '–')
-    """
-    if not math.isfinite(score):
-        return "–"
-    times, digits, unit = (100, 2, " %") if is_classes else (1, 4, "")
-    words = f"{times * score:.{digits}f}{unit}"
-    if error is None or not math.isfinite(error):
-        return words
-    return f"{words} ± {times * error:.{digits}f}"
 
 
 def ratio_words(larger: float, smaller: float) -> str:
@@ -59,8 +44,12 @@ def duration_words(seconds: float) -> str:
 def judged_by(settings: dict[str, Any]) -> str:
     """The rows that gave the scores."""
     rows, fits = settings["judged_rows"], settings["fits"]
+    if settings.get("time") is not None:
+        return f"{rows:,} rows that are later in {shortened(settings['time'])}, in {fits - 1} steps"
     if fits > 2:
-        return f"the {rows:,} rows in turn ({fits - 1}-fold cross-validation)"
+        group = settings.get("group")
+        kept = "" if group is None else f", whole groups of {shortened(group)}"
+        return f"the {rows:,} rows in turn ({fits - 1}-fold cross-validation{kept})"
     return f"{rows:,} held-out rows"
 
 
@@ -135,10 +124,13 @@ def headline(result: SearchResult, candidate: Candidate) -> str:
     score, is_expected = claim(candidate), candidate.expected is not None
     if not math.isfinite(score):
         return f"{size} has no score."
-    rows = "new rows" if is_expected else "held-out rows"
-    if is_classification(result):
+    rows, scoring = "new rows" if is_expected else "held-out rows", result.scoring
+    if scoring.name == "accuracy":
         verb = "should get" if is_expected else "gets"
         return f"{size} {verb} {100 * score:.1f} % of {rows} right."
+    if scoring.name != "r2":
+        verb = "should have" if is_expected else "has"
+        return f"{size} {verb} {scoring.label} {scoring.words(score)} on {rows}."
     if score <= 0:
         return f"{size} predicts no better than the mean (R² {score:.3f})."
     verb = "should explain" if is_expected else "explains"
@@ -164,7 +156,7 @@ def verdict(
             f"That is no fewer parameters than the network the search was allowed, {allowed}: "
             f"in direct space each {own} of its own."
         ]
-    sentences += _beside_others(result, picked)
+    sentences += [*_beside_others(result, picked), *_beside_constants(result, picked)]
     if result.settings.get("refitted"):
         sentences.append("The networks were found by an earlier search and refitted to these rows.")
     sentences.append(_caveat(result, picked))
@@ -174,7 +166,7 @@ def verdict(
 def _caveat(result: SearchResult, picked: Candidate) -> str:
     """What the choice among many networks has to do with the scores."""
     if picked.expected is not None:
-        score = score_words(picked.score, is_classification(result))
+        score = result.scoring.words(picked.score)
         among = f", among {counted(len(result.attempts), 'network')}" * bool(result.attempts)
         made = f"on the rows that made it{among}, it has {score}"
         return f"Scores are corrected for the choice: {made}."
@@ -185,10 +177,10 @@ def _caveat(result: SearchResult, picked: Candidate) -> str:
 
 def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
     """Sentences about the linear model and the best network, where they are others."""
-    is_classes, best, linear = is_classification(result), result.best(), result.linear
+    best, linear = result.best(), result.linear
 
     def reaches(found: Candidate) -> str:
-        words = f"{'' if is_classes else 'R² '}{score_words(claim(found), is_classes)}"
+        words = measured(result.scoring, claim(found))
         return f"has {counted(found.parameters, 'parameter')} and reaches {words}"
 
     sentences, is_best_linear = [], linear is not None and is_same(best, linear)
@@ -206,100 +198,39 @@ def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
     return sentences
 
 
+def measured(scoring: Scoring, score: float) -> str:
+    """A score with its name: "R² 0.9705"; of accuracy, which says what it is, without."""
+    words = scoring.words(score)
+    return words if scoring.name == "accuracy" else f"{scoring.label} {words}"
+
+
+def _beside_constants(result: SearchResult, picked: Candidate) -> list[str]:
+    """What one answer for all rows would be worth, and what a score may hide: the rarest class."""
+    scoring, sentences = result.scoring, []
+    if result.settings.get("scoring_is_auto") and scoring.name == "log_loss":
+        sentences = [
+            "A class is rare: accuracy would hide it, so that networks are judged by log loss, how "
+            "surprised they are by what is true."
+        ]
+    if scoring.constant is not None and scoring.name != "r2":
+        sentences.append(f"One answer for all rows reaches {measured(scoring, scoring.constant)}.")
+    counts = picked.answers
+    if counts is not None and (target := result.target).classes is not None:
+        rows = counts.sum(dim=1)
+        rarest = int(rows.argmin())
+        if 0 < rows[rarest] * len(rows) < RARE * rows.sum():
+            of_class = f"{counted(int(rows[rarest]), 'row')} of {shortened(target.classes[rarest])}"
+            found = int(counts[rarest, rarest])
+            sentences.append(f"Of {of_class} the picked network finds {found:,}.")
+    return sentences
+
+
 def tolerance_words(result: SearchResult) -> str:
     """What the smallest network may give away."""
-    best, allowed, is_classes = result.best(), result.tolerance, is_classification(result)
+    best, allowed, scoring = result.best(), result.tolerance, result.scoring
+    times = abs(scoring.style.times) / scoring.style.times
     is_error = allowed == best.standard_error
-    gap = "one standard error" if is_error else f"{score_words(allowed, is_classes)}"
-    score = score_words(best.score - allowed, is_classes)
-    return f"{gap} below the best, {score} {where_judged(result.settings)}"
-
-
-MOST_CLASSES, MOST_OUTPUTS = 20, 10  # by name
-
-
-def about(result: SearchResult) -> list[dict[str, Any]]:
-    """Titled lists of names and facts; what has no meaning for this search is left out."""
-    sections: dict[str, Mapping[str, str | None]] = {
-        "Data": _data(result),
-        "Search": _search(result),
-        "Configuration": {
-            name.replace("_", " "): _text(value)
-            for name, value in result.settings.get("config", {}).items()
-        },
-        "Made with": made_with(result.settings),
-    }
-    return [
-        {"title": title, "facts": [[name, text] for name, text in facts.items() if text]}
-        for title, facts in sections.items()
-    ]
-
-
-def _data(result: SearchResult) -> dict[str, str | None]:
-    settings, is_table = result.settings, result.preprocessing is not None
-    used, seen = settings["rows"], settings.get("rows_seen", settings["rows"])
-    return {
-        "name": shortened(settings.get("data", "not recorded" if is_table else "")),
-        "rows": f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}",
-        "row": None if is_table else shape_words(result),
-        "columns": kinds_words(result.inputs.columns) if is_table else None,
-        "dropped": ", ".join(map(shortened, settings.get("dropped", []))),
-        "judged on": judged_by(settings),
-        **_aim(result, result.target),
-    }
-
-
-def _aim(result: SearchResult, target: Target) -> dict[str, str]:
-    """The target, its classes with how often each came up, or its outputs with their moments."""
-    if target.classes is None:
-        moments = zip(target.names[:MOST_OUTPUTS], target.mean, target.scale, strict=False)
-        outputs = [f"{shortened(name)}, {m:.4g} ± {s:.4g}" for name, m, s in moments]
-        if result.preprocessing is None:
-            outputs = [shortened(name) for name in target.names[:MOST_OUTPUTS]]
-        return {"target": "; ".join([*outputs, *_rest(len(target.names) - MOST_OUTPUTS)])}
-    counts, shown = result.best().answers, [shortened(c) for c in target.classes[:MOST_CLASSES]]
-    if counts is not None:
-        rows = counts.sum(dim=1).tolist()
-        shown = [f"{label} ({n:,})" for label, n in zip(shown, rows, strict=False)]
-    return {
-        "target": f"{shortened(target.names[0])}, {len(target.classes)} classes",
-        "classes": ", ".join([*shown, *_rest(len(target.classes) - MOST_CLASSES)]),
-    }
-
-
-def _rest(count: int) -> list[str]:
-    return [f"{count} more"] if count > 0 else []
-
-
-def _search(result: SearchResult) -> dict[str, str | None]:
-    settings, is_table = result.settings, result.preprocessing is not None
-    budget, steps, fits = (settings.get(n) for n in ("max_parameters", "refit_steps", "fits"))
-    ways = settings.get("config", {}).get("ways", "not recorded")
-    penalties = (f"{weight:.3g}" for weight in settings.get("penalty_weights", []))
-    shares = f"{fits}{' for each penalty weight' * is_table}, each to its part of the rows"
-    return {
-        "refitted": f"from an earlier search, {counted(steps, 'step')}" if steps else None,
-        "widths allowed": " → ".join(map(str, settings["widths"])),
-        "activation": result.best().network.activation_name,
-        "trained": _text(settings.get("way", ways)) if is_table else None,
-        "penalty weights": ", ".join(penalties) if is_table else None,
-        "fits": None if fits == 1 else shares,
-        "budget": "none" if budget is None else counted(budget, "parameter"),
-        "seed": str(settings["seed"]),
-    }
-
-
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-def made_with(settings: dict[str, Any]) -> dict[str, str]:
-    """Versions, machine and time; what an older folder has not is "not recorded"."""
-    version = {"torchsparcs": settings.get("version", "not recorded")}  # of an older folder
-    seconds = settings.get("seconds")
-    return {
-        **{name: str(known) for name, known in (version | settings.get("versions", {})).items()},
-        "hardware": str(settings.get("hardware", "not recorded")),
-        "device": str(settings.get("device", "not recorded")),
-        "wall time": "not recorded" if seconds is None else duration_words(seconds),
-    }
+    gap = "one standard error" if is_error else scoring.words(times * allowed)
+    side = "above" if scoring.is_loss else "below"
+    score = scoring.words(best.score - allowed)
+    return f"{gap} {side} the best, {score} {where_judged(result.settings)}"

@@ -1,4 +1,15 @@
 """From data to the front of score against size: strategies, folds, the ladder, the result."""
 
 # The files that other rooms may use; the rest are this room's own.
-__all__ = ["folded", "folder", "refit", "result", "search"]
+__all__ = [
+    "class_weights",
+    "default_scoring",
+    "folded",
+    "folder",
+    "folds",
+    "intervals",
+    "refit",
+    "result",
+    "scoring",
+    "search",
+]

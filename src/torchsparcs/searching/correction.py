@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torchsparcs.searching.result import ROUNDING
+from torchsparcs.searching.candidates import ROUNDING
 
 HALVINGS = 100
 NO_SCORE = -1e30  # of what diverged: never chosen

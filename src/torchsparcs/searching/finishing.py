@@ -71,8 +71,7 @@ class Rows(NamedTuple):
         fits = torch.arange(folded.fits, device=by.device)
         shares = (fits[:, None] == by) * folded.weights[rows][::stride]
         judging = judges[::stride], others[::stride]
-        task = folded.task
-        return cls(inputs[some], targets[some], weights[:, some], judging, shares, task)
+        return cls(inputs[some], targets[some], weights[:, some], judging, shares, folded.loss)
 
     def to(self, device: torch.device) -> "Rows":
         return Rows(

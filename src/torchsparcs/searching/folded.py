@@ -1,162 +1,35 @@
 """Folded data: the rows of a search, what networks are fitted to and how the others judge them."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.searching.default_scoring import scoring_for
+from torchsparcs.searching.folds import (
+    MANY_ROWS,
+    Folds,
+    folds_of,
+    held_out,
+    is_splitter,
+    split_folds,
+)
+from torchsparcs.searching.judging import Judgement, judgement_of
+from torchsparcs.searching.scoring import MOST_PARTS, Scoring
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.standardization import weights_of
 from torchsparcs.tables.target import has_target, warn_of_missing_targets
 from torchsparcs.training.data import digest
-from torchsparcs.training.tasks import predict, resolve_task
+from torchsparcs.training.tasks import predict
 
-FOLDS = 3  # of a cross-validation
-MANY_ROWS = 10_000  # enough for one hold-out to judge well
-HELD_OUT = 0.2
-
-
-@dataclass(frozen=True)
-class Folds:
-    """A table of which fit sees which rows; the last one gives the networks.
-
-    Every row that is judged is judged by one fit that was not fitted to it.
-
-    Attributes:
-        fitted: (fits, rows) bool, the rows each fit sees.
-        judge: (rows,), the fit that judges each row, -1 for none.
-    """
-
-    fitted: Tensor
-    judge: Tensor
-
-    @property
-    def fits(self) -> int:
-        return len(self.fitted)
-
-    @property
-    def judges(self) -> int:
-        """The number of fits that judge rows."""
-        return int(self.judge.max()) + 1
-
-    @property
-    def is_fitted(self) -> Tensor:
-        """Whether any fit sees a row, (rows,) bool."""
-        return self.fitted.any(dim=0)
-
-    @property
-    def judged(self) -> Tensor:
-        """The rows that are judged."""
-        return (self.judge >= 0).nonzero().squeeze(1)
-
-    def to(self, device: torch.device) -> "Folds":
-        return Folds(self.fitted.to(device), self.judge.to(device))
-
-
-def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Folds:
-    """The folds of ``validation``: a share of the rows to hold out, a number of folds, or "auto".
-
-    With k folds, k fits judge what they were not fitted to and one more is fitted to all rows; with
-    a share there is one and one more. Classes are spread evenly over the folds.
-    """
-    rows = len(target)
-    if isinstance(validation, str) and validation == "auto":
-        validation = min(FOLDS, rows) if rows < MANY_ROWS else HELD_OUT
-    whole = isinstance(validation, Integral) and not isinstance(validation, bool)
-    is_share = (
-        not whole and isinstance(validation, Real) and 0 < float(validation) <= 0.5 and rows >= 2
-    )
-    if not is_share and not (whole and 2 <= validation <= rows):
-        raise ValueError(
-            "Expected validation to be 'auto', a share of the rows up to 0.5, a number of folds "
-            f"from 2 to {rows}, a splitter, or a pair (X, y). Got {validation!r}."
-        )
-    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
-    if is_classes:
-        order = order[torch.argsort(target.cpu()[order], stable=True)]
-    judge = torch.full((rows,), -1)
-    if is_share:
-        held_out = max(1, round(validation * rows))
-        judge[order[torch.arange(held_out) * rows // held_out]] = 0
-    else:
-        judge[order] = torch.arange(rows) % validation
-    fits = 1 if is_share else validation
-    fitted = torch.stack([*(judge != index for index in range(fits)), torch.ones(rows) > 0])
-    return Folds(fitted, judge)
-
-
-def is_splitter(validation: Any) -> bool:
-    """Whether it splits rows as scikit-learn's splitters do."""
-    return hasattr(validation, "split") and not isinstance(validation, (str, type, Tensor))
-
-
-def split_folds(splitter: Any, X: Any, y: Any, groups: Any = None) -> Folds:
-    """The folds of a scikit-learn splitter: one fit for each split, and one to all rows.
-
-    No row may judge twice, and none that it is fitted to; some may not judge at all, as the first
-    ones in the order of time.
-    """
-    rows = len(y)
-    judge, fitted = torch.full((rows,), -1), []
-    for index, (train, test) in enumerate(splitter.split(X, y, groups)):
-        train, test = torch.as_tensor(train), torch.as_tensor(test)
-        is_train = torch.zeros(rows, dtype=torch.bool)
-        is_train[train] = True
-        if not len(test) or not len(train) or is_train[test].any() or (judge[test] >= 0).any():
-            raise ValueError(
-                "Expected splits in which every row judges at most once, and never what it is "
-                f"fitted to. Got others from {splitter!r}."
-            )
-        judge[test] = index
-        fitted.append(is_train)
-    if not fitted:
-        raise ValueError(f"Expected a splitter that gives splits. Got none from {splitter!r}.")
-    return Folds(torch.stack([*fitted, torch.ones(rows) > 0]), judge)
-
-
-def held_out(is_judge: Tensor) -> Folds:
-    """The folds of one fit that never sees the rows that judge it, (rows,) bool."""
-    return Folds(~is_judge[None], torch.where(is_judge, 0, -1))
-
-
-MOST_ANSWERS = 500  # pairs of numbers that a judgement keeps
-MOST_CLASSES = 200  # whose pairs it counts
-MOST_PARTS = 2000  # of the rows, whose scores it keeps
-LEAST_DOUBT = 1e-3  # of a score: less than that is no difference
+__all__ = ["MANY_ROWS", "FoldedData", "Folds", "Judgement", "Rows", "counted_rows"]
 
 Rows = tuple[Any, Any, np.ndarray | None, Any]  # X, y, weights and groups
-
-
-class Judgement(NamedTuple):
-    """The verdict on one group of fits by the rows they were not fitted to.
-
-    ``answers`` hold what was true and what was said: how often each pair of classes came up,
-    (classes, classes); or some pairs of standardised numbers, (rows, outputs, 2). ``own`` is the
-    score, on the same rows, of the fit that gives the network. ``parts`` (parts,) are what each
-    part of the rows adds to the score, which is their sum: a row, or neighbours where many.
-    """
-
-    loss: float
-    score: float
-    standard_error: float
-    answers: Tensor | None
-    own: float
-    parts: Tensor
-
-    @property
-    def is_borne_out(self) -> bool:
-        """Whether the network does as well on rows it has seen as others did on unseen ones.
-
-        Each fit is cut by itself; now and then the one that gives the network ends worse.
-        """
-        return self.own >= self.score - max(self.standard_error, LEAST_DOUBT)
 
 
 @dataclass(frozen=True)
@@ -168,6 +41,9 @@ class FoldedData:
     Shape:
         - inputs (rows, I); targets as the task has them
         - weights (rows,), how much each row counts
+        - clusters (rows,), whole numbers that are the same for rows that depend on each other
+
+    Of classes, networks will be calibrated where ``is_calibrated`` says so.
     """
 
     inputs: Tensor
@@ -175,6 +51,9 @@ class FoldedData:
     weights: Tensor
     folds: Folds
     task: str
+    scoring: Scoring
+    clusters: Tensor | None = None
+    is_calibrated: bool = False
 
     @classmethod
     def of(
@@ -187,6 +66,7 @@ class FoldedData:
         *,
         validation: Any,
         seed: int,
+        scoring: Any = "auto",
     ) -> "FoldedData":
         """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
 
@@ -195,33 +75,47 @@ class FoldedData:
                 splitter.
             validation: what ``folds_of`` takes, a splitter, or a pair (X, y) of rows that nobody
                 is fitted to.
+            scoring: as in :func:`torchsparcs.search`, or one that is resolved.
         """
         target = preprocessing.target
         inputs, targets = _transformed(preprocessing, X, y)
         weights = torch.ones(len(inputs)) if weight is None else torch.from_numpy(weight).float()
         if groups is not None and not is_splitter(validation):
             raise ValueError("Expected a splitter as the validation where groups are given.")
+        clusters = None if groups is None else torch.from_numpy(_codes(groups))
         if not isinstance(validation, (tuple, list)):
             folds = (
                 split_folds(validation, X, y, groups)
                 if is_splitter(validation)
                 else folds_of(validation, targets, target.classes is not None, seed)
             )
-            return cls(inputs, targets, weights, folds, target.task)
-        if len(validation) != 2:
+        elif len(validation) != 2:
             raise ValueError(
                 "Expected validation to be a pair (X, y), or a splitter, like PredefinedSplit. Got "
                 f"{len(validation)}."
             )
-        X, y, _, _ = counted_rows(validation[0], validation[1], None, purpose=" for validation")
-        others = _transformed(preprocessing, X, y)
+        else:
+            X, y, _, _ = counted_rows(validation[0], validation[1], None, purpose=" for validation")
+            others = _transformed(preprocessing, X, y)
+            folds = held_out(torch.arange(len(inputs) + len(others[0])) >= len(inputs))
+            inputs, targets = torch.cat([inputs, others[0]]), torch.cat([targets, others[1]])
+            weights = torch.cat([weights, torch.ones(len(others[0]))])
+        resolved = scoring_for(scoring, target, targets, weights, folds.judged)
         return cls(
-            torch.cat([inputs, others[0]]),
-            torch.cat([targets, others[1]]),
-            torch.cat([weights, torch.ones(len(others[0]))]),
-            held_out(torch.arange(len(inputs) + len(others[0])) >= len(inputs)),
+            inputs,
+            targets,
+            weights,
+            folds,
             target.task,
+            resolved,
+            clusters,
+            is_calibrated=target.classes is not None,
         )
+
+    @property
+    def loss(self) -> str:
+        """The task that networks are trained for: that of the score where it has one of its own."""
+        return self.scoring.loss or self.task
 
     @property
     def fits(self) -> int:
@@ -313,61 +207,30 @@ class FoldedData:
 
         Every row counts with the output of the fit that was not fitted to it.
         """
-        task, rows = resolve_task(self.task), self.folds.judged
-        assert task.losses is not None
-        assert task.scores is not None
+        rows = self.folds.judged
         target, weight = self.targets[rows], self.weights[rows].double()
         place = torch.arange(len(rows), device=output.device)
-        share = weight / weight.sum()
-        judgements = []
-        for group in output.unflatten(0, (-1, self.fits)):
-            said = group[self.folds.judge[rows], place]
-            scores = _by_row(task.scores(said, target, share))
-            score = share @ scores
-            error = (share.square() @ (scores - score).square()).sqrt()
-            loss = share @ _by_row(task.losses(said, target))
-            own = share @ _by_row(task.scores(group[-1], target, share))
-            numbers = (loss.item(), score.item(), error.item())
-            answers = ANSWERS[self.task](said.cpu(), target.cpu()) if said.dim() == 2 else None
-            judgements.append(Judgement(*numbers, answers, own.item(), _parts(share * scores)))
-        return judgements
+        share, part = weight / weight.sum(), self._parts(rows)
+        return [
+            judgement_of(
+                group[self.folds.judge[rows], place],
+                group[-1],
+                target,
+                share,
+                part,
+                scoring=self.scoring,
+                task=self.task,
+                loss=self.loss,
+                is_calibrated=self.is_calibrated,
+            )
+            for group in output.unflatten(0, (-1, self.fits))
+        ]
 
-
-def _parts(values: Tensor) -> Tensor:
-    """Sums of neighbours, at most ``MOST_PARTS``, in float32 on the CPU."""
-    count = min(len(values), MOST_PARTS)
-    part = torch.arange(len(values), device=values.device) * count // len(values)
-    return values.new_zeros(count).index_add(0, part, values).float().cpu()
-
-
-def _by_row(values: Tensor) -> Tensor:
-    """The number of each row, in float64; where a row has several, their mean."""
-    return values.double() if values.dim() == 1 else values.double().flatten(1).mean(dim=1)
-
-
-def _pairs(output: Tensor, target: Tensor) -> Tensor:
-    """Pairs of rows evenly spread, (rows, outputs, 2)."""
-    stride = math.ceil(output.numel() / MOST_ANSWERS)
-    pairs = torch.stack([target.reshape(output.shape).double(), output.double()], dim=-1)
-    return pairs[::stride].round(decimals=4)
-
-
-def _counts(said: Tensor, true: Tensor, classes: int) -> Tensor | None:
-    """(classes, classes), true by said."""
-    if classes > MOST_CLASSES:
-        return None
-    places = true.long() * classes + said.long()
-    return torch.bincount(places, minlength=classes**2).view(classes, classes)
-
-
-# What was true and what was said, by the task.
-ANSWERS: dict[str, Callable[[Tensor, Tensor], Tensor | None]] = {
-    "regression": _pairs,
-    "binary": lambda output, target: (
-        _counts(output[:, 0] > 0, target.flatten() > 0.5, 2) if output.shape[1] == 1 else None
-    ),
-    "multiclass": lambda output, target: _counts(output.argmax(1), target, output.shape[1]),
-}
+    def _parts(self, rows: Tensor) -> Tensor:
+        """The part that each of ``rows`` belongs to, (rows,): a cluster, or as the score has it."""
+        if self.clusters is None or self.scoring.is_foreign:
+            return self.scoring.part_of(len(rows)).to(rows.device)
+        return self.clusters.to(rows.device)[rows].unique(return_inverse=True)[1] % MOST_PARTS
 
 
 def counted_rows(X: Any, y: Any, sample_weight: Any, groups: Any = None, purpose: str = "") -> Rows:
@@ -388,6 +251,11 @@ def counted_rows(X: Any, y: Any, sample_weight: Any, groups: Any = None, purpose
         return X, y, weight, groups
     kept = (None if part is None else part[counts] for part in (weight, groups))
     return rows_of(X, counts), rows_of(y, counts), *kept
+
+
+def _codes(groups: np.ndarray) -> np.ndarray:
+    """A whole number for each group, (rows,)."""
+    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
 
 
 def _transformed(preprocessing: Preprocessing, X: Any, y: Any) -> tuple[Tensor, Tensor]:

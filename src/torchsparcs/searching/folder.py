@@ -46,6 +46,8 @@ from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.training.history import History
 
 NUMBERS = ("score", "expected", "standard_error", "loss", "penalty_weight", "member")
+TABLES = ("reliability", "residuals")  # of a candidate, in front.json alone
+DIGITS = 6  # of what they hold
 ROW_COPIES = 16  # of a row, in memory where its shape is tried
 NUMBERS_IN_LINES = re.compile(r"\[\n([-+.\w,\s]*)\]")  # a line break is never inside a text
 
@@ -118,9 +120,15 @@ def _candidate(folder: Path, row: CandidateRow, answers: Answers | None) -> dict
         raise ValueError(f"{row['network']} holds no compact network")
     shape = row.get("row_shape")
     numbers: dict[str, Any] = {name: row.get(name) for name in NUMBERS}
+    tables: dict[str, Any] = {name: row.get(name) for name in TABLES}
     return {
         "network": network,
         **numbers,
+        "temperature": row.get("temperature", 1.0),
+        **{
+            name: None if rows is None else torch.tensor(rows, dtype=torch.float64)
+            for name, rows in tables.items()
+        },
         "answers": None if answers is None else _answers(answers),
         "row_shape": None if shape is None else tuple(shape),
     }
@@ -169,8 +177,16 @@ def _check_shapes(candidates: list[Any]) -> None:
 
 
 def _check_answers(candidates: list[Any], task: str) -> None:
-    """A ValueError unless they are (classes, classes), or (rows, outputs, 2), of each network."""
+    """A ValueError unless they are (classes, classes), or (rows, outputs, 2), of each network.
+
+    Residuals are of a regression, (some, outputs).
+    """
     for found in candidates:
+        residuals = found.residuals
+        if residuals is not None and (
+            task != "regression" or residuals.shape[1] != found.widths[-1]
+        ):
+            raise ValueError(f"residuals have the shape {tuple(residuals.shape)}")
         if found.answers is None:
             continue
         outputs, shape = found.widths[-1], tuple(found.answers.shape)
@@ -240,7 +256,8 @@ def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
     if result.trained is not None:
         save(result.trained, folder / "networks" / "trained.safetensors")
     rows = [_row(candidate, name) for name, candidate in zip(names, candidates, strict=True)]
-    front, linear = rows[: len(result.front)], rows[len(result.front) :]
+    whole = [row | _tables(one) for row, one in zip(rows, candidates, strict=True)]
+    front, linear = whole[: len(result.front)], whole[len(result.front) :]
     found = {
         "front": front,
         "linear": linear[0] if linear else None,
@@ -248,7 +265,7 @@ def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
         "attempts": [attempt._asdict() for attempt in result.attempts],
     }
     write_json(folder / "front.json", found)
-    write_text(folder / "front.csv", as_csv(front))
+    write_text(folder / "front.csv", as_csv(rows[: len(result.front)]))
     _write_history(folder, result.history)
     settings = {
         "format": FORMAT,
@@ -302,9 +319,19 @@ def _row(candidate: Any, name: str) -> dict[str, Any]:
         "macs": candidate.macs,
         "widths": list(candidate.widths),
         "architecture": candidate.architecture,
-        **{number: getattr(candidate, number) for number in NUMBERS},
+        **{number: getattr(candidate, number) for number in (*NUMBERS, "temperature")},
         "network": f"networks/{name}.safetensors",
         **({} if candidate.row_shape is None else {"row_shape": list(candidate.row_shape)}),
+    }
+
+
+def _tables(candidate: Any) -> dict[str, Any]:
+    """What is known of a candidate in lists of numbers."""
+    found = {name: getattr(candidate, name) for name in TABLES}
+    return {
+        name: [[float(f"{number:.{DIGITS}g}") for number in row] for row in rows.tolist()]
+        for name, rows in found.items()
+        if rows is not None
     }
 
 

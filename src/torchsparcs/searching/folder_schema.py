@@ -13,6 +13,9 @@ NETWORK = re.compile(r"networks/[\w-]+\.safetensors", re.ASCII)  # the only path
 Count = Annotated[int, lambda count: 0 <= count < 2**63]
 Counts = Annotated[list[int], lambda counts: all(0 <= count < 2**63 for count in counts)]
 Finite = Annotated[float, math.isfinite]
+Positive = Annotated[float, lambda number: 0 < number < math.inf]
+Share = Annotated[float, lambda share: -1e-6 <= share <= 1 + 1e-6]
+Size = Annotated[float, lambda size: 0 <= size < math.inf]
 Answers = list[Counts] | list[list[tuple[float, float]]]  # (classes, classes) or (rows, outputs, 2)
 
 
@@ -28,6 +31,10 @@ def _is_shape(sides: list[int]) -> bool:
 
 def _are_widths(widths: list[int]) -> bool:
     return 2 <= len(widths) <= MOST_LAYERS and all(0 < width < 2**31 for width in widths)
+
+
+def _is_table(rows: list[list[float]]) -> bool:
+    return len(rows) > 0 and len(rows[0]) > 0 and len({len(row) for row in rows}) == 1
 
 
 def _is_front(rows: list) -> bool:
@@ -70,6 +77,13 @@ class Settings(TypedDict):
     rows_seen: NotRequired[Count]
     penalty_weights: NotRequired[list[float]]
     max_parameters: NotRequired[Count | None]
+    scoring: NotRequired[str]
+    scoring_is_auto: NotRequired[bool]
+    scoring_is_own: NotRequired[bool]
+    score_unit: NotRequired[Positive]
+    constant_score: NotRequired[Finite | None]
+    group: NotRequired[str | None]
+    time: NotRequired[str | None]
     refitted: NotRequired[bool]
     refit_steps: NotRequired[Count]
     config: NotRequired[dict[str, Any]]
@@ -97,6 +111,9 @@ class CandidateRow(TypedDict):
     penalty_weight: float | None
     member: Count | None
     row_shape: NotRequired[Annotated[list[int], _is_shape]]
+    temperature: NotRequired[Positive]  # older folders have none
+    reliability: NotRequired[list[tuple[Share, Share, Share]] | None]
+    residuals: NotRequired[Annotated[list[list[Size]], _is_table] | None]
 
 
 class AttemptRow(TypedDict):

@@ -9,17 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.searching.folded import (
-    FoldedData,
-    Folds,
-    Rows,
-    folds_of,
-    held_out,
-    is_splitter,
-    split_folds,
-)
+from torchsparcs.searching.default_scoring import scoring_for
+from torchsparcs.searching.folded import FoldedData, Rows
+from torchsparcs.searching.folds import Folds, folds_of, held_out, is_splitter, split_folds
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.tables.target import Target
 from torchsparcs.training.config import TrainConfig, Unstated
 from torchsparcs.training.data import ARRAYS, Pair, placed
 from torchsparcs.training.tasks import TASKS, check_data
@@ -84,6 +79,7 @@ def folded_rows(
     data: Rows,
     config: TrainConfig,
     validation: Any,
+    scoring: Any = "auto",
 ) -> FoldedData:
     """The rows as ``network`` takes them, on its device, and their folds."""
     X, targets, weight, groups = data
@@ -101,7 +97,11 @@ def folded_rows(
         folds = split_folds(validation, x.cpu().numpy(), y.cpu().numpy(), groups)
     else:
         folds = _folds(validation, y, task, config.seed)
-    return FoldedData(x, y, weights, folds, task).to(x.device)
+    outputs = network.channels if isinstance(network, SpectralChain) else network.widths
+    aim = Target.of_outputs(task, outputs[-1])
+    resolved = scoring_for(scoring, aim, y, weights.to(y.device), folds.judged.to(y.device))
+    resolved = dataclasses.replace(resolved, loss=None)  # it is trained by its config
+    return FoldedData(x, y, weights, folds, task, resolved).to(x.device)
 
 
 def _folds(validation: Any, y: Tensor, task: str, seed: int) -> Folds:

@@ -59,6 +59,7 @@ class NetworkSearch:
         validation: Any = "auto",
         config: Any = None,
         seed: int | None = None,
+        scoring: Any = "auto",
     ):
         if not isinstance(network, (SpectralNetwork, SpectralChain)):
             raise ValueError(
@@ -69,7 +70,9 @@ class NetworkSearch:
         self.config, self.executor = resolved_config(config, task, seed, data[1]), executor
         self.network = copy.deepcopy(network).to(device)
         extract(self.network)  # what cannot be is refused before the training
-        self.folded = folded_rows(self.network, counted_rows(*data), self.config, validation)
+        self.folded = folded_rows(
+            self.network, counted_rows(*data), self.config, validation, scoring
+        )
         if self.config.patience is not None and self.folded.fits > 1:
             raise ValueError(
                 "Expected no patience where folds judge a network: each fit would stop at another "

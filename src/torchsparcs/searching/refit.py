@@ -10,16 +10,12 @@ from torchsparcs.compact.direct import DirectSpace
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
 from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, counted_rows
-from torchsparcs.searching.result import (
-    Candidate,
-    SearchResult,
-    corrected,
-    is_same,
-    on_the_front,
-)
+from torchsparcs.searching.result import SearchResult
+from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.training.devices import one_thread, resolve_device
 from torchsparcs.training.loop import NonFiniteLossError
@@ -60,7 +56,9 @@ def refit(
     steps = config.steps if steps is None else steps
     config = dataclasses.replace(config, steps=steps, longest=steps)
     data = counted_rows(X, y, sample_weight, groups)
-    folded = FoldedData.of(result.preprocessing, *data, validation=validation, seed=seed).to(on)
+    folded = FoldedData.of(
+        result.preprocessing, *data, validation=validation, seed=seed, scoring=result.scoring
+    ).to(on)
     tuning = config.tuning(folded, config.steps_for(folded.rows), seed)
     # the linear model once, though it may be on the front
     others = [each for each in result.front if not is_same(each, result.linear)]
@@ -81,6 +79,8 @@ def refit(
     budget = settings["max_parameters"]
     front = corrected(on_the_front(after, budget), expected, budget)
     linear = dataclasses.replace(after[0], expected=after[0].score)  # nobody chose it
+    unit = folded.scoring.unit
+    front, linear = [each.in_units(unit) for each in front], linear.in_units(unit)
     known = {
         "refitted": True,
         "refit_steps": steps,
@@ -88,6 +88,7 @@ def refit(
         "judged_rows": len(folded.folds.judged),
         "fits": folded.fits,
         "seed": seed,
+        **score_settings(folded.scoring),
         "device": str(on),
         "seconds": time.perf_counter() - started,
         "hardware": hardware(on),

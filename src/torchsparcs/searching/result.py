@@ -1,195 +1,29 @@
-"""The result of a search: candidates, predictions, the folder and the page."""
+"""The result of a search: picks, predictions, the folder and the page."""
 
-import math
-import operator
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.deployment import DeployedNetwork
-from torchsparcs.searching.folded import Judgement
+from torchsparcs.searching.candidates import Attempt, Candidate, is_same
 from torchsparcs.searching.folder import read_run, write_run
+from torchsparcs.searching.intervals import interval_around
+from torchsparcs.searching.scoring import Scoring, recorded_scoring
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.training.history import History
-from torchsparcs.training.tasks import evaluation_mode, resolve_task
+from torchsparcs.training.tasks import evaluation_mode
+
+__all__ = ["LEAST_TOLERANCE", "Attempt", "Candidate", "SearchResult", "is_same", "load_result"]
 
 LEAST_TOLERANCE = 1e-3  # of a score: nobody pays parameters for less
-ROUNDING = 1e-7  # of a score: what float32 does not resolve is no difference
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A network of some size and what it is worth.
-
-    Attributes:
-        network: of a table, takes standardised inputs and gives raw outputs;
-            ``SearchResult.predict`` goes from a table to labels or values.
-        score: accuracy or R² on rows that networks made in the same way were not fitted to. It
-            makes the front and the picks; as the best of many on the same rows it flatters.
-        standard_error: of the score.
-        loss: on the same rows.
-        penalty_weight: of the member it was cut from; None of a linear model, 0 where
-            it was drawn as a plain network.
-        member: the index of that member in the history; None where there is none, or the history
-            is of one network.
-        answers: targets and predictions of the rows that judged, see
-            :class:`torchsparcs.searching.folded.Judgement`; None where they were not kept.
-        row_shape: of one row of inputs, where the network is no dense one.
-        expected: the score to be expected on rows that nobody has seen, corrected for the choice
-            among many, see :mod:`torchsparcs.searching.correction`; None in older folders.
-    """
-
-    network: CompactNetwork | CompactChain
-    score: float
-    standard_error: float
-    loss: float
-    penalty_weight: float | None
-    member: int | None
-    answers: Tensor | None = field(default=None, compare=False, repr=False)
-    row_shape: tuple[int, ...] | None = field(default=None, repr=False)
-    expected: float | None = None
-
-    @classmethod
-    def of(
-        cls,
-        network: CompactNetwork | CompactChain,
-        judgement: Judgement,
-        penalty_weight: float | None,
-        member: int | None,
-        row_shape: tuple[int, ...] | None = None,
-    ) -> "Candidate":
-        """``network``, on the CPU, and what networks like it were judged to be worth."""
-        return cls(
-            network.cpu(),
-            judgement.score,
-            judgement.standard_error,
-            judgement.loss,
-            penalty_weight,
-            member,
-            judgement.answers,
-            row_shape,
-        )
-
-    @property
-    def parameters(self) -> int:
-        """Weights and biases; of a table's networks those that are not zero."""
-        return self.network.parameter_count
-
-    @cached_property
-    def macs(self) -> int:
-        """Multiply-adds for one row."""
-        if isinstance(self.network, CompactNetwork):
-            return self.network.size.macs
-        assert self.row_shape is not None
-        like = next(self.network.parameters())
-        return self.network.macs(like.new_zeros(1, *self.row_shape))
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Neurons or channels of each layer, inputs and outputs included."""
-        network = self.network
-        return network.widths if isinstance(network, CompactNetwork) else network.channels
-
-    @property
-    def architecture(self) -> str:
-        """The layers in one line, like ``41 of 64 → 6 → 10, skip 41 → 10``."""
-        return self.network.architecture
-
-
-class Attempt(NamedTuple):
-    """A network that was judged on the way down, on the front or not.
-
-    Attributes:
-        member: the one it was cut from, as in :class:`Candidate`.
-        cut: how often that member had been cut by then; 0 as it was trained.
-        neurons: in its hidden layers.
-        macs: None in older folders.
-    """
-
-    member: int | None
-    cut: int
-    neurons: int
-    parameters: int
-    score: float
-    standard_error: float
-    loss: float
-    macs: int | None = None
-
-    @classmethod
-    def of(cls, candidate: Candidate, cut: int) -> "Attempt":
-        return cls(
-            member=candidate.member,
-            cut=cut,
-            neurons=sum(candidate.widths[1:-1]),
-            parameters=candidate.parameters,
-            score=candidate.score,
-            standard_error=candidate.standard_error,
-            loss=candidate.loss,
-            macs=candidate.macs,
-        )
-
-
-def on_the_front(
-    candidates: Iterable[Candidate], max_parameters: int | None = None
-) -> list[Candidate]:
-    """Keep what has a better score than all that have no more parameters, by size.
-
-    Better is more than rounding: two networks that get as many rows right, though not the same
-    ones, are equally good.
-    """
-    judged = [found for found in candidates if not math.isnan(found.score)]
-    if not judged:
-        raise ValueError("Expected validation rows whose target varies. Got one value in all.")
-    by_size = sorted(judged, key=lambda found: (found.parameters, -found.score))
-    if max_parameters is not None and by_size[0].parameters > max_parameters:
-        raise ValueError(
-            f"Expected max_parameters of at least {by_size[0].parameters}, the smallest network "
-            f"that was found. Got {max_parameters}."
-        )
-    front, best = [], -math.inf
-    for found in by_size:
-        if max_parameters is not None and found.parameters > max_parameters:
-            break
-        if found.score > best + ROUNDING:
-            front.append(found)
-            best = found.score
-    return front
-
-
-def corrected(
-    front: Sequence[Candidate], expected: Mapping[int, float], max_parameters: int | None = None
-) -> list[Candidate]:
-    """The same front with the score to be expected of each.
-
-    A network was chosen among all that are smaller than the next one of the front, the last among
-    all there are: larger ones that it beats were there to be chosen as well.
-
-    Args:
-        expected: by size, as :func:`torchsparcs.searching.correction.expected_scores` gives them.
-    """
-    allowed = math.inf if max_parameters is None else max_parameters
-    most = [*(found.parameters - 1 for found in front[1:]), allowed]
-    ends = [max(found.parameters, end) for found, end in zip(front, most, strict=True)]
-    sizes = [max(size for size in expected if size <= end) for end in ends]
-    pairs = zip(front, sizes, strict=True)
-    return [replace(found, expected=expected[size]) for found, size in pairs]
-
-
-def is_same(one: Candidate, other: Candidate) -> bool:
-    """Whether two candidates are one; read from files they are different objects."""
-    numbers = ((each.parameters, each.score, each.loss) for each in (one, other))
-    return one is other or operator.eq(*numbers)
 
 
 @dataclass(frozen=True)
@@ -221,14 +55,20 @@ class SearchResult:
         return self.front[-1]
 
     @property
+    def scoring(self) -> Scoring:
+        """What made the front: its name, how its scores are written, that of a constant answer."""
+        return recorded_scoring(self.settings, self.target)
+
+    @property
     def tolerance(self) -> float:
         """What :meth:`smallest` gives away by default."""
-        return max(self.best().standard_error, LEAST_TOLERANCE)
+        return max(self.best().standard_error, LEAST_TOLERANCE * self.scoring.unit)
 
     def smallest(self, tolerance: float | None = None) -> Candidate:
         """The smallest network whose score is within ``tolerance`` of the best one's.
 
-        By default that is one standard error of the best score, and at least 0.001.
+        By default that is one standard error of the best score, and at least 0.001; of a score in
+        units of its own, a thousandth of that of the best constant answer.
         """
         best = self.best()
         allowed = self.tolerance if tolerance is None else tolerance
@@ -308,9 +148,23 @@ class SearchResult:
         return self.target.probabilities(self.outputs(X, pick))
 
     def score(self, X: Any, y: Any, pick: "str | int | Candidate" = "smallest") -> float:
-        """Accuracy or R² on other data."""
-        target, output = self.target, self.outputs(X, pick)
-        return resolve_task(target.task).score(output, target.transform(y).to(output.device)).item()
+        """The score on other data: accuracy, R², or what ``scoring`` asked for."""
+        output = self.outputs(X, pick)
+        share = output.new_full((len(output),), 1 / len(output), dtype=torch.float64)
+        return self.scoring.score(output, self.target.transform(y).to(output.device), share)
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, pick: "str | int | Candidate" = "smallest"
+    ) -> np.ndarray:
+        """From and to between which values lie, as often as ``coverage``; (rows, 2) in their units.
+
+        They are as far from the prediction as that share of the rows of the search was from what
+        networks made in the same way, and not fitted to them, said. Of several outputs it is
+        (rows, outputs, 2), each by itself.
+        """
+        candidate, rows = self.pick(pick), self.settings["judged_rows"]
+        output = self.outputs(X, candidate)
+        return interval_around(output, candidate.residuals, rows, coverage, self.target)
 
     def deployed(self, pick: "str | int | Candidate" = "smallest") -> DeployedNetwork:
         """The network with its preprocessing, an ``nn.Module`` from columns to answers."""

@@ -13,9 +13,12 @@ import torch
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
+from torchsparcs.searching.candidates import corrected, is_same, on_the_front
+from torchsparcs.searching.class_weights import class_weighted
 from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.network_search import NetworkSearch
-from torchsparcs.searching.result import SearchResult, corrected, is_same, on_the_front
+from torchsparcs.searching.result import SearchResult
+from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
 from torchsparcs.spectral.chain import SpectralChain
@@ -40,6 +43,8 @@ def search(
     penalty_weights: Sequence[float] | str = "auto",
     max_parameters: int | None = None,
     sample_weight: Any = None,
+    class_weight: Any = None,
+    scoring: Any = "auto",
     activation: str = "relu",
     config: SearchConfig | TrainConfig | None = None,
     seed: int | None = None,
@@ -97,6 +102,13 @@ def search(
         penalty_weights: "auto", or the path itself; the linear model is always added.
         max_parameters: nothing larger is kept; of a network, where all are, the smallest.
         sample_weight: (rows,), how much each row counts.
+        class_weight: {label: weight}, "balanced" (each class counts the same) or None: rows count
+            by their class as well, in training and in scores.
+        scoring: the score that makes the front and the picks: for classes "accuracy", "log_loss",
+            "balanced_accuracy", "roc_auc", "f1", "average_precision"; for numbers "r2", "mae",
+            "mape", "pinball_0.9", of which the last three are trained for too; or a scorer of
+            scikit-learn's, by name or as it is. "auto" is R², or accuracy, or where a class is rare
+            (below a fifth of an even share) log loss.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the
@@ -129,13 +141,16 @@ def search(
                 "widths": widths is not None,
                 "penalty_weights": not is_auto(penalty_weights),
                 "activation": activation != "relu",
+                "class_weight": class_weight is not None,
             }
             if any(for_tables.values()):
                 named = ", ".join(name for name, is_given in for_tables.items() if is_given)
                 raise ValueError(f"Expected no {named} where a network is given: it is for tables.")
             preprocessing, seen = None, len(X)
             data = (X, y, sample_weight, groups)
-            run = NetworkSearch(network, data, executor, on, task, validation, config, seed)
+            run = NetworkSearch(
+                network, data, executor, on, task, validation, config, seed, scoring
+            )
         else:
             config = config if config is not None else SearchConfig()
             if not isinstance(config, SearchConfig):
@@ -143,8 +158,12 @@ def search(
             if not isinstance(activation, str):
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
             seed = 0 if seed is None else seed
-            preprocessing, rows, seen = _prepared(X, y, task, sample_weight, groups, seed)
-            folded = FoldedData.of(preprocessing, *rows, validation=validation, seed=seed).to(on)
+            preprocessing, rows, seen = _prepared(
+                X, y, task, sample_weight, class_weight, groups, seed
+            )
+            folded = FoldedData.of(
+                preprocessing, *rows, validation=validation, seed=seed, scoring=scoring
+            ).to(on)
             run = TableSearch(
                 folded,
                 preprocessing.target.outputs,
@@ -162,6 +181,7 @@ def search(
         asked = {
             **run.asked,
             "max_parameters": max_parameters,
+            "scoring": run.folded.scoring.name,
             "device": str(executor.place or on),
             "threads": threads,
             "versions": versions(),
@@ -188,6 +208,8 @@ def search(
         "judged_rows": len(run.folded.folds.judged),
         "fits": run.folded.fits,
         "max_parameters": max_parameters,
+        **score_settings(run.folded.scoring),
+        "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
         "device": asked["device"],
         "seconds": seconds,
         "hardware": hardware(on),
@@ -195,13 +217,15 @@ def search(
     }
     front, linear = on_the_front(outcome.candidates, outcome.budget), outcome.linear
     front = corrected(front, outcome.expected, outcome.budget)
+    unit = run.folded.scoring.unit
+    front, linear = [each.in_units(unit) for each in front], linear and linear.in_units(unit)
     return SearchResult(
         tuple(front),
         next((found for found in front if linear and is_same(found, linear)), linear),
         preprocessing,
         outcome.history,
         settings,
-        outcome.attempts,
+        tuple(attempt.in_units(unit) for attempt in outcome.attempts),
         outcome.trained,
     )
 
@@ -219,7 +243,7 @@ def _workers(executor: Executor, engine: str | Engine, *, is_long: bool) -> Iter
 
 
 def _prepared(
-    X: Any, y: Any, task: str, sample_weight: Any, groups: Any, seed: int
+    X: Any, y: Any, task: str, sample_weight: Any, class_weight: Any, groups: Any, seed: int
 ) -> tuple[Preprocessing, Rows, int]:
     """The preprocessing, the rows to work on (X, y, weights, groups), and how many there were."""
     if isinstance(X, np.memmap) and sample_weight is None and groups is None:
@@ -230,12 +254,21 @@ def _prepared(
                 "Expected neither y nor sample weights nor groups beside a stream. Got some."
             )
         sample = X.sample(task, seed)
-        return sample.preprocessing, (sample.X, sample.y, None, None), sample.rows
+        _check_classes(class_weight, sample.preprocessing.target)
+        weight = class_weighted(sample.y, class_weight)
+        return sample.preprocessing, (sample.X, sample.y, weight, None), sample.rows
     if y is None:
         raise ValueError("Expected a target y beside X, which is no stream of both. Got None.")
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
-    preprocessing = Preprocessing(Inputs.fit(X, weight), Target.fit(y, task, weight))
-    return preprocessing, (X, y, weight, groups), len(X)
+    target = Target.fit(y, task, weight)
+    _check_classes(class_weight, target)
+    weight = class_weighted(y, class_weight, weight)
+    return Preprocessing(Inputs.fit(X, weight), target), (X, y, weight, groups), len(X)
+
+
+def _check_classes(class_weight: Any, target: Target) -> None:
+    if class_weight is not None and target.classes is None:
+        raise ValueError("Expected classes to predict where class_weight is given. Got numbers.")
 
 
 def _whole(name: str, value: Any) -> int:

@@ -75,7 +75,7 @@ class SearchConfig:
         rows = folded.rows
         batch_size = min(self.batch_size, rows)
         return TrainConfig(
-            task=folded.task,
+            task=folded.loss,
             epochs=max(1, round(steps * batch_size / rows)),
             batch_size=batch_size,
             lr=self.lr,

@@ -4,6 +4,7 @@
 __all__ = [
     "columns",
     "datasets",
+    "dates",
     "encoding",
     "parquet",
     "preprocessing",

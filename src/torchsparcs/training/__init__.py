@@ -1,4 +1,14 @@
 """One training of any module, from data and a config to a history, resumable bit for bit."""
 
 # The files that other rooms may use; the rest are this room's own.
-__all__ = ["config", "data", "devices", "history", "loop", "progress", "tasks", "train"]
+__all__ = [
+    "config",
+    "data",
+    "devices",
+    "history",
+    "loop",
+    "progress",
+    "quantiles",
+    "tasks",
+    "train",
+]

@@ -30,7 +30,8 @@ class TrainConfig:
     """Everything that decides the outcome of a training, beside the module and the data.
 
     Attributes:
-        task: a name from ``TASKS`` (regression, binary, multiclass), or a loss(output, target).
+        task: a name from ``TASKS`` (regression, binary, multiclass), "quantile 0.9" or another
+            for a regression of that quantile, or a loss(output, target).
         schedule: of every learning rate, ``cosine`` (down to zero), ``warm_cosine`` (the same
             after a rise over the first tenth, for networks already trained) or ``constant``.
         eigenvalue_lr_scale: how much faster the hidden eigenvalues learn than the rest.

@@ -3,6 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 
 from torchsparcs.spectral.population import members_of
 from torchsparcs.training.data import Data, MemberData, batches_of, is_pair
+from torchsparcs.training.quantiles import pinball, quantile_level
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 
@@ -147,14 +149,27 @@ TASKS: dict[str, Task] = {
 
 
 def resolve_task(task: str | LossFunction) -> Task:
-    """The row of :data:`TASKS`, or for a callable that loss, scored by its negative."""
+    """The row of :data:`TASKS`, or for a callable that loss, scored by its negative.
+
+    "quantile 0.9" is a regression of that quantile.
+    """
     if callable(task) and not isinstance(task, type):
         return Task(
             task, lambda output, target: -task(output, target), lambda target, outputs: None
         )
+    if isinstance(task, str) and (level := quantile_level(task)) is not None:
+        losses = partial(_pinballs, level)
+        return _task_of_rows(losses, _r2_scores, _check_numbers, _with_noise)
     if not isinstance(task, str) or task not in TASKS:
-        raise ValueError(f"Expected a task among {', '.join(TASKS)}, or a loss. Got {task!r}.")
+        raise ValueError(
+            f"Expected a task among {', '.join(TASKS)}, 'quantile 0.9' or another, or a loss. Got "
+            f"{task!r}."
+        )
     return TASKS[task]
+
+
+def _pinballs(level: float, output: Tensor, target: Tensor) -> Tensor:
+    return pinball(_aligned(output, target) - output, level).mean(dim=-1)
 
 
 def check_data(

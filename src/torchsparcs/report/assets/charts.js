@@ -45,9 +45,9 @@ function scoreView(host) {
   const growth = growthOf(chosen()), scores = growth ? known(growth.score) : [];
   if (!scores.length) return host.replaceChildren(); // a sentence below says where they are
   const [low, high] = span(scores);
-  lineChart(host, { label: `${facts.measure} on validation data over training`,
+  lineChart(host, { label: `${facts.training_measure} on validation data over training`,
     x: overTraining(growth),
-    y: scoreAxis(low, high),
+    y: scoreAxis(low, high, facts.training_measure),
     series: [{ points: growth.score.map((value, i) => [growth.epochs[i], value]), style: "blue" }] });
 }
 

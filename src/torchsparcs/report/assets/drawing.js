@@ -51,11 +51,11 @@ const stretched = (from, to, low, high) => {
 const STRETCHED_TICKS = [0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 0.99999];
 
 // The axis of scores from low to high, stretched where most of them are close to one.
-function scoreAxis(low, high) {
-  const percent = (value) => `${Number((100 * value).toFixed(3))} %`;
-  const axis = { name: facts.measure, words: facts.is_classes ? percent : (value) => String(value) };
+function scoreAxis(low, high, name = facts.measure) {
+  const { times, unit } = facts.style, digits = Math.abs(times) > 1 ? 3 : 10;
+  const axis = { name, words: (value) => `${Number((times * value).toFixed(digits))}${unit}` };
   const room = (high - low) * 0.06 || 0.01;
-  if (!(high < 0.99999) || (1 - low) / (1 - high) < 4) return { ...axis, from: low - room, to: high + room };
+  if (times < 0 || !(high < 0.99999) || (1 - low) / (1 - high) < 4) return { ...axis, from: low - room, to: high + room };
   const from = 1 - (1 - low) * 1.15, to = 1 - (1 - high) / 1.15;
   const some = STRETCHED_TICKS.filter((tick) => tick >= from && tick <= to);
   return { ...axis, stretched: true, from, to, ticks: some.length > 3 ? some : linearTicks(from, to, 4) };

@@ -8,6 +8,7 @@ const FIGURES = [
   ["recruited-figure", recruitedView, ["candidate"]],
   ["pruning-figure", pruningView, ["candidate"]],
   ["answers-figure", answersView, ["candidate"]],
+  ["reliability-figure", reliabilityView, ["candidate"]],
 ];
 
 function show(...changes) {
@@ -19,7 +20,7 @@ function show(...changes) {
     if (hadFocus) host.querySelector('select, [tabindex="0"]')?.focus({ preventScroll: true });
   }
   markChosenPoint();
-  for (const words of [frontWords, architectureWords, trainingWords, eigenvalueWords, pruningWords, answersWords, switcherWords]) words();
+  for (const words of [frontWords, architectureWords, trainingWords, eigenvalueWords, pruningWords, answersWords, reliabilityWords, switcherWords]) words();
 }
 
 function select(index) {

@@ -65,3 +65,23 @@ function answersWords() {
   const who = facts.is_judged_itself ? "" : " Each row was answered by a network made in the same way and not fitted to it.";
   byId("answers-note").textContent = `${kind}${who} ${answers.note}`;
 }
+
+// How often what was said came true, by bins of the probability.
+function reliabilityView(host) {
+  const bins = chosen().reliability;
+  if (!bins) return host.replaceChildren();
+  const place = canvas(host, 260, `How often it was so against the probability that was said, ${plural(bins.length, "bin")}`);
+  const axis = { from: 0, to: 1, words: (value) => `${Math.round(100 * value)} %`, ticks: [0, 0.25, 0.5, 0.75, 1] };
+  const { toX, toY } = axes(place, { ...axis, name: facts.outputs.length === 1 ? `said probability of ${facts.outputs[0]}` : "probability of the class that was said" }, { ...axis, name: "was so" }, { left: 64, right: 16, top: 26, bottom: 40 });
+  place.svg.append(draw("path", { class: "rule", d: pathOf([[toX(0), toY(0)], [toX(1), toY(1)]]) }));
+  for (const [share, said, so] of bins) {
+    place.svg.append(withTip(draw("circle", { class: "bar", cx: toX(said).toFixed(1), cy: toY(so).toFixed(1), r: (3 + 12 * Math.sqrt(share)).toFixed(1), "fill-opacity": 0.6 }),
+      `said ${(100 * said).toFixed(1)} %, was so in ${(100 * so).toFixed(1)} %\n${(100 * share).toFixed(1)} % of the rows`));
+  }
+}
+
+function reliabilityWords() {
+  const { reliability, temperature } = chosen();
+  const heat = temperature === 1 ? "Its outputs are as they were fitted." : `Its outputs were divided by a temperature of ${short(temperature)}, at which they hold best.`;
+  byId("reliability-note").textContent = reliability ? `On the dashed line probabilities hold; the larger a circle, the more rows. ${heat}` : "";
+}

@@ -1,0 +1,106 @@
+"""What a search was found with, as titled lists of names and facts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torchsparcs.files.visible import shortened
+from torchsparcs.report.columns import kinds_words
+from torchsparcs.report.wording import counted, duration_words, judged_by, shape_words
+from torchsparcs.searching.result import SearchResult
+from torchsparcs.tables.target import Target
+
+MOST_CLASSES, MOST_OUTPUTS = 20, 10  # by name
+
+
+def about(result: SearchResult) -> list[dict[str, Any]]:
+    """Titled lists of names and facts; what has no meaning for this search is left out."""
+    sections: dict[str, Mapping[str, str | None]] = {
+        "Data": _data(result),
+        "Search": _search(result),
+        "Configuration": {
+            name.replace("_", " "): _text(value)
+            for name, value in result.settings.get("config", {}).items()
+        },
+        "Made with": made_with(result.settings),
+    }
+    return [
+        {"title": title, "facts": [[name, text] for name, text in facts.items() if text]}
+        for title, facts in sections.items()
+    ]
+
+
+def _data(result: SearchResult) -> dict[str, str | None]:
+    settings, is_table = result.settings, result.preprocessing is not None
+    used, seen = settings["rows"], settings.get("rows_seen", settings["rows"])
+    return {
+        "name": shortened(settings.get("data", "not recorded" if is_table else "")),
+        "rows": f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}",
+        "row": None if is_table else shape_words(result),
+        "columns": kinds_words(result.inputs.columns) if is_table else None,
+        "dropped": ", ".join(map(shortened, settings.get("dropped", []))),
+        "judged on": judged_by(settings),
+        "judged by": _score(result),
+        **_aim(result, result.target),
+    }
+
+
+def _score(result: SearchResult) -> str:
+    """The score, and who chose it."""
+    is_chosen = result.settings.get("scoring_is_auto", True)
+    return f"{result.scoring.label}, {'by default' if is_chosen else 'as asked for'}"
+
+
+def _aim(result: SearchResult, target: Target) -> dict[str, str]:
+    """The target, its classes with how often each came up, or its outputs with their moments."""
+    if target.classes is None:
+        moments = zip(target.names[:MOST_OUTPUTS], target.mean, target.scale, strict=False)
+        outputs = [f"{shortened(name)}, {m:.4g} ± {s:.4g}" for name, m, s in moments]
+        if result.preprocessing is None:
+            outputs = [shortened(name) for name in target.names[:MOST_OUTPUTS]]
+        return {"target": "; ".join([*outputs, *_rest(len(target.names) - MOST_OUTPUTS)])}
+    counts, shown = result.best().answers, [shortened(c) for c in target.classes[:MOST_CLASSES]]
+    if counts is not None:
+        rows = counts.sum(dim=1).tolist()
+        shown = [f"{label} ({n:,})" for label, n in zip(shown, rows, strict=False)]
+    return {
+        "target": f"{shortened(target.names[0])}, {len(target.classes)} classes",
+        "classes": ", ".join([*shown, *_rest(len(target.classes) - MOST_CLASSES)]),
+    }
+
+
+def _rest(count: int) -> list[str]:
+    return [f"{count} more"] if count > 0 else []
+
+
+def _search(result: SearchResult) -> dict[str, str | None]:
+    settings, is_table = result.settings, result.preprocessing is not None
+    budget, steps, fits = (settings.get(n) for n in ("max_parameters", "refit_steps", "fits"))
+    ways = settings.get("config", {}).get("ways", "not recorded")
+    penalties = (f"{weight:.3g}" for weight in settings.get("penalty_weights", []))
+    shares = f"{fits}{' for each penalty weight' * is_table}, each to its part of the rows"
+    return {
+        "refitted": f"from an earlier search, {counted(steps, 'step')}" if steps else None,
+        "widths allowed": " → ".join(map(str, settings["widths"])),
+        "activation": result.best().network.activation_name,
+        "trained": _text(settings.get("way", ways)) if is_table else None,
+        "penalty weights": ", ".join(penalties) if is_table else None,
+        "fits": None if fits == 1 else shares,
+        "budget": "none" if budget is None else counted(budget, "parameter"),
+        "seed": str(settings["seed"]),
+    }
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def made_with(settings: dict[str, Any]) -> dict[str, str]:
+    """Versions, machine and time; what an older folder has not is "not recorded"."""
+    version = {"torchsparcs": settings.get("version", "not recorded")}  # of an older folder
+    seconds = settings.get("seconds")
+    return {
+        **{name: str(known) for name, known in (version | settings.get("versions", {})).items()},
+        "hardware": str(settings.get("hardware", "not recorded")),
+        "device": str(settings.get("device", "not recorded")),
+        "wall time": "not recorded" if seconds is None else duration_words(seconds),
+    }

@@ -1,0 +1,108 @@
+"""The score, the weights of classes and the rows that judge, as the command line takes them."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from shell import sparcs
+
+from torchsparcs import load_result
+from torchsparcs.command.splits import split_by
+
+pytestmark = pytest.mark.usefixtures("brief_searches")
+QUICK = ("--steps", "20", "--widths", "4", "--penalty-weights", "0.01")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> Path:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(150, 2))
+    late = np.where(x[:, 0] + 0.5 * draw.normal(size=150) > 1.6, "yes", "no")
+    days = pd.date_range("2024-01-01", periods=150).strftime("%d.%m.%Y")
+    frame = pd.DataFrame(x, columns=["a", "b"])
+    price = 1000 + 100 * x[:, 1] + 20 * draw.normal(size=150)
+    frame = frame.assign(who=np.arange(150) // 5, day=days, price=price, late=late)
+    path = tmp_path_factory.mktemp("splits") / "table.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_rare_classes_in_groups(table, tmp_path):
+    """By default by log loss; the groups are no input, and are told."""
+    run = tmp_path / "run"
+    drop = ("--drop", "day", "--drop", "price")
+    found = sparcs(
+        "search", table, "--target", "late", "--group", "who", *drop, "--out", run, *QUICK
+    )
+    assert found.code == 0, found.err
+    assert "expected log loss" in found.out
+    assert "(3-fold cross-validation, whole groups of who)" in found.out
+    assert "one answer for all rows has 0." in found.out
+    result = load_result(run)
+    assert result.preprocessing.inputs.names == ("a", "b")
+    assert result.settings["scoring"] == "log_loss"
+    assert result.best().score < 0
+    assert "A class is rare: accuracy would hide it" in (run / "report.html").read_text()
+    shown = sparcs("show", run)
+    assert shown.code == 0
+    assert "expected log loss" in shown.out
+    refused = sparcs("predict", run, table, "--interval", "0.9")
+    assert (refused.code, "of classes there are probabilities" in refused.err) == (1, True)
+
+
+def test_later_rows_and_an_interval(table, tmp_path):
+    run, splits = tmp_path / "run", ("--time", "day", "--drop", "day", "--drop", "late")
+    arguments = ("--target", "price", "--scoring", "mae", "--validation", "2", "--drop", "who")
+    found = sparcs("search", table, *arguments, *splits, "--out", run, *QUICK)
+    assert found.code == 0, found.err
+    assert "expected mean absolute error" in found.out
+    assert "on 100 rows that are later in day, in 2 steps" in found.out
+    assert load_result(run).preprocessing.inputs.names == ("a", "b")
+    said = pd.read_csv(io.StringIO(sparcs("predict", run, table, "--interval", "0.8").out))
+    assert [*said.columns] == ["prediction", "lower", "upper"]
+    assert (said.lower < said.prediction).all()
+    true = pd.read_csv(table).price
+    assert true.between(said.lower, said.upper).mean() > 0.7
+
+
+def test_classes_that_count_for_more(table, tmp_path, monkeypatch):
+    monkeypatch.setattr("torchsparcs.searching.scoring.FOREIGN_PARTS", 3)  # it is slow
+    run = tmp_path / "run"
+    options = ("--class-weight", "yes=9,no=1", "--scoring", "f1_macro", "--validation", "2")
+    drop = ("--drop", "day", "--drop", "who", "--drop", "price")
+    found = sparcs("search", table, "--target", "late", *options, *drop, "--out", run, *QUICK)
+    assert found.code == 0, found.err
+    assert "expected f1 macro" in found.out
+    assert load_result(run).settings["scoring"] == "f1_macro"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--class-weight", "yes"), 2, "Expected balanced, or weights such as yes=5,no=1"),
+        (("--class-weight", "maybe=2"), 1, "classes among 'no', 'yes'. Got 'maybe'"),
+        (("--scoring", "acuracy"), 1, "Expected a scoring among auto, accuracy"),
+        (("--scoring", "r2"), 1, "Expected a scoring for classes"),
+        (("--group", "who", "--time", "day"), 1, "Expected --group or --time. Got both"),
+        (("--group", "whom"), 1, "Expected a column to split by. There is no 'whom'"),
+        (("--group", "who", "--validation", "0.2"), 1, "Expected a number of folds where a column"),
+        (("--group", "who", "--validation", "31"), 1, "Expected at least 31 groups in 'who'"),
+    ],
+)
+def test_what_cannot_be(table, tmp_path, options, code, message):
+    found = sparcs("search", table, "--target", "late", *options, "--out", tmp_path / "run", *QUICK)
+    assert (found.code, message in found.err) == (code, True), found.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_times_are_dates_or_numbers():
+    days = pd.DataFrame({"iso": ["2024-03-01", "2024-01-02"], "n": [2.5, 1], "text": ["b", "a"]})
+    for name in ("iso", "n"):
+        _, times = split_by(days, None, name, 2)
+        assert times[0] > times[1]
+    with pytest.raises(ValueError, match=r"numbers to tell later rows by\. 'text'"):
+        split_by(days, None, "text", 2)
+    with pytest.raises(ValueError, match=r"a value in every row of 'n'. 1 are missing"):
+        split_by(days.assign(n=[1.0, None]), "n", None, 2)
