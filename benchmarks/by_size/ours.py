@@ -7,13 +7,15 @@ from torchsparcs import search
 
 
 def ours(split: Split) -> dict:
-    """Every network of the front, and the score it claims; ``pick``: the place of the default one."""
+    """Every network of the front and what it claims; ``pick`` is the place of the default one."""
     result = search(
         split.x.astype(np.float32),
         split.y,
         task="classification" if split.classes else "regression",
+        scoring="accuracy" if split.classes else "r2",
         seed=split.seed,
         device="cpu",
+        engine="local",
         progress=False,
     )
     points = []
