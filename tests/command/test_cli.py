@@ -26,8 +26,8 @@ from torchsparcs.command import jobs, main, options
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.parallel.executor import ENGINES, Executor
 from torchsparcs.tables.datasets import BUILT_IN
-from torchsparcs.tables.readers import WRITERS, without_formulas
 from torchsparcs.tables.target import CHOICES
+from torchsparcs.tables.writers import WRITERS, without_formulas
 
 pytestmark = pytest.mark.usefixtures("brief_searches")
 ROOT = Path(__file__).parents[2]

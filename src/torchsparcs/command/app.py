@@ -24,6 +24,7 @@ from torchsparcs.command.options import (
     Pick,
     Quiet,
     Run,
+    Sheet,
     check_alone,
     checked_device,
     numbers,
@@ -76,7 +77,8 @@ def search(
         str,
         typer.Argument(
             metavar="DATA",
-            help=f"A CSV, Parquet or NPZ file, or one of {', '.join(DATASETS)}.",
+            help="A file: CSV, Parquet (or a folder of them), Excel, JSON lines, Feather or NPZ; "
+            f"a database, sqlite:///FILE; or one of {', '.join(DATASETS)}.",
         ),
     ] = "digits",
     target: Annotated[
@@ -87,6 +89,7 @@ def search(
             "target, label, class or y.",
         ),
     ] = None,
+    sheet: Sheet = None,
     drop: Annotated[
         list[str] | None,
         typer.Option(
@@ -148,6 +151,7 @@ def search(
         check_alone(context, "--resume", "--engine", "--address", "--quiet")
     options: dict[str, Any] = {
         "target": target[0] if target and len(target) == 1 else tuple(target or ()) or None,
+        "sheet": sheet,
         "drop": tuple(drop or ()),
         "task": task,
         "max_parameters": max_parameters,
@@ -220,6 +224,7 @@ def predict(
             "--output", "-o", metavar="FILE", help="A .csv or .parquet file, instead of printing."
         ),
     ] = None,
+    sheet: Sheet = None,
     pick: Pick = None,
     raw: Annotated[
         bool,
@@ -230,7 +235,7 @@ def predict(
     """Predict every row of a table, as CSV. Of classes it gives each one's probability."""
     with loading():
         from torchsparcs.command import runs
-    runs.predict(run, data, output, pick=pick, raw=raw, force=force)
+    runs.predict(run, data, output, sheet=sheet, pick=pick, raw=raw, force=force)
 
 
 @app.command()

@@ -24,6 +24,12 @@ Pick = Annotated[
         help="The network: by a rule or by its number in the table; by default as in the search.",
     ),
 ]
+Sheet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Of a workbook with several sheets, or a database with several tables."
+    ),
+]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda")]
 EngineName = Annotated[
     str,

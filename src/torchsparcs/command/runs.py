@@ -6,7 +6,7 @@ import torch
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
 from torchsparcs.command.jobs import clear_leftovers
-from torchsparcs.command.messages import forcible, tell
+from torchsparcs.command.messages import reworded, tell
 from torchsparcs.export.deployment import to_onnx
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.export.saving import save
@@ -14,7 +14,8 @@ from torchsparcs.files.atomic import write_atomically
 from torchsparcs.report.page import check_place
 from torchsparcs.searching.result import Candidate, SearchResult, load_result
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
-from torchsparcs.tables.readers import WRITERS, read_table, without_formulas
+from torchsparcs.tables.readers import read_table
+from torchsparcs.tables.writers import WRITERS, without_formulas
 
 
 def show(run: Path) -> None:
@@ -39,7 +40,14 @@ def write_report(run: Path, out: Path | None, *, force: bool) -> None:
 
 
 def predict(
-    run: Path, data: str, output: Path | None, *, pick: str | None, raw: bool, force: bool
+    run: Path,
+    data: str,
+    output: Path | None,
+    *,
+    sheet: str | None,
+    pick: str | None,
+    raw: bool,
+    force: bool,
 ) -> None:
     """Print the predictions for ``data``, or write them to the file ``output``."""
     ending = ".csv" if output is None else output.suffix.lower()
@@ -51,7 +59,8 @@ def predict(
     if result.preprocessing is None:
         raise ValueError(f"Expected a search of a table to predict one. {run} is one of a network.")
     written = result.inputs.written_names
-    table = load_dataset(data).X if data in BUILT_IN else read_table(data, text=written)
+    with reworded():
+        table = load_dataset(data).X if data in BUILT_IN else read_table(data, written, sheet)
     table.columns = [str(column) for column in table.columns]
     predictions = result.target.predictions(result.outputs(table, _rule(result, pick)))
     is_safe = raw or ending != ".csv"
@@ -112,5 +121,5 @@ def _rule(result: SearchResult, pick: str | None) -> str | int:
 
 
 def _check_file(path: Path, force: bool) -> None:
-    with forcible():
+    with reworded():
         check_place(path, force=force)

@@ -3,6 +3,7 @@
 # The files that other rooms may use; the rest are this room's own.
 __all__ = [
     "columns",
+    "databases",
     "datasets",
     "encoding",
     "parquet",
@@ -11,4 +12,5 @@ __all__ = [
     "standardization",
     "streams",
     "target",
+    "writers",
 ]

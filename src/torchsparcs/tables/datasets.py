@@ -2,7 +2,7 @@
 
 import difflib
 import importlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pandas as pd
 
 from torchsparcs.files.reading import quoted
 from torchsparcs.tables.columns import check_names
+from torchsparcs.tables.databases import database_name, is_database
 from torchsparcs.tables.readers import ending_of, read_table
 
 TARGETS = ("target", "label", "class", "y")
@@ -47,19 +48,21 @@ def load_dataset(
     target: str | Sequence[str] | None = None,
     *,
     drop: str | Sequence[str] = (),
+    text: Collection[str] = (),
+    sheet: str | None = None,
 ) -> Dataset:
     """Load the data in a file, or those of a name in :data:`BUILT_IN`.
 
-    Files end in .csv or .tsv (separated by comma, semicolon, tab or bar; also .gz), .parquet or
-    .npz (arrays X and y, or one array for each column). The target is a column, or a list of them;
-    without one it is the column called target, label, class or y. Columns to ``drop`` are left out.
+    ``source``, ``text`` and ``sheet`` are as in :func:`torchsparcs.tables.readers.read_table`. The
+    target is a column, or a list of them; without one it is the column called target, label, class
+    or y. Columns to ``drop`` are left out.
 
     >>> iris = load_dataset("iris")
     >>> iris.X.shape, iris.target, sorted(set(iris.y))
     ((150, 4), 'target', ['setosa', 'versicolor', 'virginica'])
     """
     name = table_name(source)
-    table = _built_in(name) if name == str(source) else read_table(source)
+    table = _built_in(name) if name == str(source) else read_table(source, text, sheet)
     table.columns = [str(column) for column in table.columns]
     is_npz = str(source).lower().endswith(".npz")
     target = resolved_target(target, [*table.columns], drop=drop, is_npz=is_npz)
@@ -67,10 +70,14 @@ def load_dataset(
 
 
 def table_name(source: str | Path) -> str:
-    """The built-in name, or that of the file without its ending."""
+    """The built-in name, or that of the file without its ending, the folder or the database."""
     if str(source) in BUILT_IN:
         return str(source)
+    if is_database(source):
+        return database_name(str(source))
     path = Path(source)
+    if path.is_dir():
+        return path.resolve().name
     if not path.exists() and str(source) == path.stem:
         raise ValueError(
             f"Expected a file or a data set among {', '.join(BUILT_IN)}. Got {str(source)!r}."
