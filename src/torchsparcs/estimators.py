@@ -19,6 +19,7 @@ from torchsparcs.searching.folded import is_splitter
 from torchsparcs.searching.refit import refit
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
+from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.standardization import weights_of
 from torchsparcs.tables.target import has_target
 from torchsparcs.training.tasks import evaluation_mode
@@ -42,6 +43,7 @@ class _Sparcs(BaseEstimator):
         max_parameters: int | None = None,
         validation: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
+        kinds: Kinds | None = None,
         activation: str = "relu",
         steps: int | None = None,
         warm_start: bool = False,
@@ -54,6 +56,7 @@ class _Sparcs(BaseEstimator):
         self.max_parameters = max_parameters
         self.validation = validation
         self.penalty_weights = penalty_weights
+        self.kinds = kinds
         self.activation = activation
         self.steps = steps
         self.warm_start = warm_start
@@ -101,6 +104,7 @@ class _Sparcs(BaseEstimator):
                 widths=self.widths,
                 penalty_weights=self.penalty_weights,
                 max_parameters=self.max_parameters,
+                kinds=self.kinds,
                 activation=self.activation,
                 config=_config(self.steps),
                 **options,
@@ -176,7 +180,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     ((150, 3), True)
 
     Args:
-        widths, max_parameters, validation, penalty_weights, activation, device: as in ``search``.
+        widths, max_parameters, validation, penalty_weights, kinds, activation, device: as in
+            ``search``.
         pick: from the front, "smallest" (within a standard error of the best score) or "best".
         steps: of the training; by default as many as ``SearchConfig`` says.
         class_weight: {label: weight}, "balanced" (each class counts the same, whatever its rows
@@ -213,6 +218,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         max_parameters: int | None = None,
         validation: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
+        kinds: Kinds | None = None,
         activation: str = "relu",
         steps: int | None = None,
         class_weight: Any = None,
@@ -227,6 +233,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             max_parameters=max_parameters,
             validation=validation,
             penalty_weights=penalty_weights,
+            kinds=kinds,
             activation=activation,
             steps=steps,
             warm_start=warm_start,

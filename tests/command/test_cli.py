@@ -12,6 +12,7 @@ import sys
 import tomllib
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ import torchsparcs
 from torchsparcs.command import jobs, main, options
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.parallel.executor import ENGINES, Executor
+from torchsparcs.tables import kinds
 from torchsparcs.tables.datasets import BUILT_IN
 from torchsparcs.tables.target import CHOICES
 from torchsparcs.tables.writers import WRITERS, without_formulas
@@ -228,7 +230,7 @@ def test_several_targets(tmp_path):
     predicted = pd.read_parquet(file)
     assert list(predicted) == ["prediction_y0", "prediction_y1"]
     expected = torchsparcs.load_result(tmp_path / "run").predict(x)
-    np.testing.assert_allclose(predicted.to_numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(predicted.to_numpy(), expected, rtol=1e-6)
 
 
 # --- predict ---
@@ -241,19 +243,53 @@ def test_predictions_are_in_the_order_of_the_rows(run, predictions):
     assert list(predictions) == ["prediction", *names]
     assert predictions["prediction"].tolist() == result.predict(frame, "best").tolist()
     assert predictions["prediction"].nunique() > 1
-    np.testing.assert_allclose(predictions[names], result.predict_proba(frame, "best"), rtol=1e-12)
-    np.testing.assert_allclose(predictions[names].sum(axis=1), 1)
+    np.testing.assert_allclose(predictions[names], result.predict_proba(frame, "best"), rtol=1e-6)
+    np.testing.assert_allclose(predictions[names].sum(axis=1), 1, rtol=1e-6)
 
 
 def test_another_pick_predicts_something_else(run, table, predictions):
     result = torchsparcs.load_result(run)
     outcome = sparcs("predict", run, table, "--pick", "0")
     other = pd.read_csv(io.StringIO(outcome.out)).iloc[:, 1:].to_numpy()
-    np.testing.assert_allclose(other, result.predict_proba(flowers(), 0), rtol=1e-12)
+    np.testing.assert_allclose(other, result.predict_proba(flowers(), 0), rtol=1e-6)
     assert not np.allclose(other, predictions.iloc[:, 1:])
     outcome = sparcs("predict", run, table, "--pick", "99")
     assert outcome.code == 1
     assert "Expected a pick among best, smallest, linear and 0 to" in outcome.err
+
+
+def test_columns_that_are_kept_stand_before_the_predictions(run, tmp_path, predictions):
+    new = flowers().assign(id=[f"{i:04d}" for i in range(240)], prediction="=1+1")
+    new[[*new.columns[::-1]]].to_csv(tmp_path / "new.csv", index=False)
+    outcome = sparcs("predict", run, tmp_path / "new.csv", "--keep", "id", "--keep", "soil")
+    said = pd.read_csv(io.StringIO(outcome.out), dtype={"id": str})
+    pd.testing.assert_frame_equal(said[["id", "soil"]], new[["id", "soil"]])
+    pd.testing.assert_frame_equal(said.iloc[:, 2:], predictions)
+    for column, words in (("Id", "Did you mean 'id'?"), ("prediction", "more than one 'predict")):
+        outcome = sparcs("predict", run, tmp_path / "new.csv", "--keep", column)
+        assert outcome.code == 1
+        assert words in outcome.err
+
+
+def test_a_sheet_and_kinds_are_asked_for_and_known_when_a_search_goes_on(tmp_path, monkeypatch):
+    table = flowers(60).assign(soil=["007", "07", "7"] * 20)
+    with pd.ExcelWriter(tmp_path / "a.xlsx") as book:
+        table.to_excel(book, sheet_name="May", index=False)
+        table.to_excel(book, sheet_name="June", index=False)
+    arguments = ("search", tmp_path / "a.xlsx", "--target", "kind", *QUICK, "--out", tmp_path / "r")
+    outcome = sparcs(*arguments)
+    assert outcome.code == 1
+    assert "'May', 'June': choose one with --sheet." in outcome.err
+    with monkeypatch.context() as patch:
+        patch.setattr(Executor, "train", Mock(side_effect=KeyboardInterrupt))
+        assert sparcs(*arguments, "--sheet", "May", "--kind", "soil=7,07,007").code == 130
+    outcome = sparcs("search", "--resume", tmp_path / "r")
+    assert outcome.code == 0, outcome.err
+    result = torchsparcs.load_result(tmp_path / "r")
+    assert result.inputs.columns[2].categories == ("7", "07", "007")
+    assert "3 ordered categories, as was asked for" in (tmp_path / "r/report.html").read_text()
+    said = sparcs("predict", tmp_path / "r", tmp_path / "a.xlsx", "--sheet", "June")
+    assert said.out.count("\n") == 61
 
 
 def test_predictions_in_a_file(run, table, tmp_path, predictions):
@@ -609,6 +645,7 @@ def test_help_loads_no_numbers(arguments):
 def test_the_choices_that_help_shows_are_those_there_are():
     assert (*BUILT_IN,) == options.DATASETS
     assert CHOICES[:3] == options.TASKS
+    assert (*kinds.CHOICES,) == options.KINDS
     assert (*ENGINES,) == options.ENGINES
     assert (*FORMATS,) == options.FORMATS
 

@@ -15,6 +15,7 @@ from torchsparcs.command.options import (
     DATASETS,
     ENGINES,
     FORMATS,
+    KINDS,
     RULES,
     TASKS,
     Address,
@@ -97,6 +98,14 @@ def search(
             help="A column to leave out, such as an identifier; several times for several.",
         ),
     ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=KIND",
+            help=f"What a column is, where the data do not show it: {', '.join(KINDS)}, or its "
+            "categories in their order, as in size=S,M,L.",
+        ),
+    ] = None,
     task: Annotated[str, typer.Option(metavar="|".join(TASKS))] = "auto",
     max_parameters: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Nothing larger is kept.")
@@ -153,6 +162,7 @@ def search(
         "target": target[0] if target and len(target) == 1 else tuple(target or ()) or None,
         "sheet": sheet,
         "drop": tuple(drop or ()),
+        "kinds": tuple(kind or ()),
         "task": task,
         "max_parameters": max_parameters,
         "pick": one_of("--pick", pick, RULES),
@@ -224,6 +234,14 @@ def predict(
             "--output", "-o", metavar="FILE", help="A .csv or .parquet file, instead of printing."
         ),
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL",
+            help="A column of DATA to have beside the predictions, such as an identifier; several "
+            "times for several.",
+        ),
+    ] = None,
     sheet: Sheet = None,
     pick: Pick = None,
     raw: Annotated[
@@ -235,7 +253,7 @@ def predict(
     """Predict every row of a table, as CSV. Of classes it gives each one's probability."""
     with loading():
         from torchsparcs.command import runs
-    runs.predict(run, data, output, sheet=sheet, pick=pick, raw=raw, force=force)
+    runs.predict(run, data, output, keep=keep or (), sheet=sheet, pick=pick, raw=raw, force=force)
 
 
 @app.command()

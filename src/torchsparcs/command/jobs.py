@@ -24,6 +24,7 @@ from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
 from torchsparcs.tables.databases import is_database
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset, table_name
+from torchsparcs.tables.kinds import parsed_kinds, text_kinds
 from torchsparcs.tables.parquet import ParquetFiles
 from torchsparcs.tables.readers import FILES
 from torchsparcs.tables.streams import RowStream
@@ -44,6 +45,7 @@ class Job(Record):
     target: str | tuple[str, ...] | None = None
     sheet: str | None = None
     drop: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     task: str = "auto"
     max_parameters: int | None = None
     pick: str = "smallest"
@@ -99,6 +101,7 @@ class Job(Record):
                 validation=self.validation,
                 penalty_weights=self.penalty_weights or "auto",
                 max_parameters=self.max_parameters,
+                kinds=parsed_kinds(self.kinds),
                 config=None if count is None else SearchConfig(steps=count, longest=count),
                 seed=self.seed,
                 device=self.device,
@@ -129,7 +132,13 @@ class Job(Record):
             console.print(f"{path.name}: too large to be read whole, {size:,} bytes")
             return RowStream.of(path, target, drop=self.drop), None
         with reworded():
-            dataset = load_dataset(self.data, target, drop=self.drop, sheet=self.sheet)
+            dataset = load_dataset(
+                self.data,
+                target,
+                drop=self.drop,
+                text=text_kinds(parsed_kinds(self.kinds)),
+                sheet=self.sheet,
+            )
         X, y, _, _ = counted_rows(dataset.X, dataset.y, None)
         rows, columns = X.shape
         console.print(summary(path.name, rows, columns, Target.fit(y, self.task)))

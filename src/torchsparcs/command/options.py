@@ -12,6 +12,7 @@ import typer
 
 DATASETS = ("digits", "iris", "wine", "breast_cancer", "diabetes")
 TASKS = ("auto", "classification", "regression")
+KINDS = ("number", "text", "date", "day-month-year", "month-day-year")
 RULES = ("best", "smallest")
 ENGINES = ("local", "ray")
 FORMATS = ("onnx", "safetensors", "torch")

@@ -1,7 +1,9 @@
 """What is done with the folder of a search: shown, reported on, predicted with, exported."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 import torch
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
@@ -13,6 +15,7 @@ from torchsparcs.export.saving import save
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.report.page import check_place
 from torchsparcs.searching.result import Candidate, SearchResult, load_result
+from torchsparcs.tables.columns import check_known, check_names
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.readers import read_table
 from torchsparcs.tables.writers import WRITERS, without_formulas
@@ -44,12 +47,16 @@ def predict(
     data: str,
     output: Path | None,
     *,
-    sheet: str | None,
+    keep: Sequence[str] = (),
+    sheet: str | None = None,
     pick: str | None,
     raw: bool,
     force: bool,
 ) -> None:
-    """Print the predictions for ``data``, or write them to the file ``output``."""
+    """Print the predictions for ``data``, or write them to the file ``output``.
+
+    Columns to ``keep`` stand before them, those of a CSV that no network reads as they are there.
+    """
     ending = ".csv" if output is None else output.suffix.lower()
     if ending not in WRITERS:
         raise ValueError(f"Expected a file that ends in {', '.join(WRITERS)}. Got {str(output)!r}.")
@@ -58,11 +65,16 @@ def predict(
     result = _loaded(run)
     if result.preprocessing is None:
         raise ValueError(f"Expected a search of a table to predict one. {run} is one of a network.")
-    written = result.inputs.written_names
+    inputs = result.inputs
+    text = {*inputs.text_names, *keep} - ({*inputs.names} - {*inputs.text_names})
     with reworded():
-        table = load_dataset(data).X if data in BUILT_IN else read_table(data, written, sheet)
+        table = load_dataset(data).X if data in BUILT_IN else read_table(data, text, sheet)
     table.columns = [str(column) for column in table.columns]
+    check_known("columns to keep", keep, table.columns)
     predictions = result.target.predictions(result.outputs(table, _rule(result, pick)))
+    if keep:
+        predictions = pd.concat([table[[*keep]], predictions], axis=1)
+        check_names(predictions.columns)
     is_safe = raw or ending != ".csv"
     content = WRITERS[ending](predictions if is_safe else without_formulas(predictions))
     if output is None:

@@ -20,6 +20,7 @@ from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.training.config import TrainConfig
@@ -40,6 +41,7 @@ def search(
     penalty_weights: Sequence[float] | str = "auto",
     max_parameters: int | None = None,
     sample_weight: Any = None,
+    kinds: Kinds | None = None,
     activation: str = "relu",
     config: SearchConfig | TrainConfig | None = None,
     seed: int | None = None,
@@ -97,6 +99,9 @@ def search(
         penalty_weights: "auto", or the path itself; the linear model is always added.
         max_parameters: nothing larger is kept; of a network, where all are, the smallest.
         sample_weight: (rows,), how much each row counts.
+        kinds: what columns are, by their names, where the data do not show it: "number", "text",
+            "date", "day-month-year", "month-day-year", or the categories in their order, as in
+            ``{"zip": "text", "size": ["S", "M", "L"]}``. What is not of the kind is missing.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the
@@ -127,6 +132,7 @@ def search(
                 "widths": widths is not None,
                 "penalty_weights": not is_auto(penalty_weights),
                 "activation": activation != "relu",
+                "kinds": kinds is not None,
             }
             if any(for_tables.values()):
                 named = ", ".join(name for name, is_given in for_tables.items() if is_given)
@@ -141,7 +147,7 @@ def search(
             if not isinstance(activation, str):
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
             seed = 0 if seed is None else seed
-            preprocessing, rows, seen = _prepared(X, y, task, sample_weight, groups, seed)
+            preprocessing, rows, seen = _prepared(X, y, task, sample_weight, groups, seed, kinds)
             folded = FoldedData.of(preprocessing, *rows, validation=validation, seed=seed).to(on)
             run = TableSearch(
                 folded,
@@ -204,7 +210,13 @@ def search(
 
 
 def _prepared(
-    X: Any, y: Any, task: str, sample_weight: Any, groups: Any, seed: int
+    X: Any,
+    y: Any,
+    task: str,
+    sample_weight: Any,
+    groups: Any,
+    seed: int,
+    kinds: Kinds | None,
 ) -> tuple[Preprocessing, Rows, int]:
     """The preprocessing, the rows to work on (X, y, weights, groups), and how many there were."""
     if isinstance(X, np.memmap) and sample_weight is None and groups is None:
@@ -214,12 +226,12 @@ def _prepared(
             raise ValueError(
                 "Expected neither y nor sample weights nor groups beside a stream. Got some."
             )
-        sample = X.sample(task, seed)
+        sample = X.sample(task, seed, kinds)
         return sample.preprocessing, (sample.X, sample.y, None, None), sample.rows
     if y is None:
         raise ValueError("Expected a target y beside X, which is no stream of both. Got None.")
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
-    preprocessing = Preprocessing(Inputs.fit(X, weight), Target.fit(y, task, weight))
+    preprocessing = Preprocessing(Inputs.fit(X, weight, kinds), Target.fit(y, task, weight))
     return preprocessing, (X, y, weight, groups), len(X)
 
 

@@ -6,6 +6,7 @@ __all__ = [
     "databases",
     "datasets",
     "encoding",
+    "kinds",
     "parquet",
     "preprocessing",
     "readers",

@@ -1,6 +1,5 @@
 """Data sets by file or by name, as a table of inputs and a target."""
 
-import difflib
 import importlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from torchsparcs.files.reading import quoted
-from torchsparcs.tables.columns import check_names
+from torchsparcs.tables.columns import check_known, check_names
 from torchsparcs.tables.databases import database_name, is_database
 from torchsparcs.tables.readers import ending_of, read_table
 
@@ -110,13 +109,13 @@ def resolved_target(
     """``target``, or the column with the name of one, checked with what is to be dropped."""
     check_names(columns)
     dropped = _several(drop)
-    _check_known("columns to drop", dropped, columns)
+    check_known("columns to drop", dropped, columns)
     left = [column for column in columns if column not in dropped]
     target = _default_target(left, is_npz) if target is None else target
     wanted = _several(target)
     if not wanted or len(set(wanted)) < len(wanted):
         raise ValueError(f"Expected different columns as targets. Got {wanted!r}.")
-    _check_known("a target", wanted, columns)
+    check_known("a target", wanted, columns)
     if both := [name for name in wanted if name in dropped]:
         raise ValueError(f"Expected a target that is not dropped. Got {quoted(both)}.")
     if len(wanted) == len(left):
@@ -135,17 +134,6 @@ def _default_target(columns: Sequence[str], is_npz: bool) -> str | list[str]:
         f"Expected a target: one column called {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, or the "
         f"name of another. The columns are {quoted(columns)}."
     )
-
-
-def _check_known(what: str, names: Sequence[str], columns: Sequence[str]) -> None:
-    for name in names:
-        if name not in columns:
-            lowered = {column.lower(): column for column in columns}
-            close = difflib.get_close_matches(str(name).lower(), lowered, n=1)
-            hint = f" Did you mean {lowered[close[0]]!r}?" if close else ""
-            raise ValueError(
-                f"Expected {what} among the columns {quoted(columns)}. Got {name!r}.{hint}"
-            )
 
 
 def _several(names: str | Sequence[str]) -> list[str]:

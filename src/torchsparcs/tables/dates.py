@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from torchsparcs.tables.entries import NUMBERS, is_missing
+from torchsparcs.tables.entries import NUMBERS, distinct_entries, is_missing
 
 ISO = re.compile(
     r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?"
 )
 WRITTEN = re.compile(r"[0-9]{1,2}([./])[0-9]{1,2}\1[0-9]{4}")  # the day or the month first
+# Orders of day, month and year in text that is not as ISO 8601 has it.
+ORDERS = ("%d.%m.%Y", "%m.%d.%Y", "%d/%m/%Y", "%m/%d/%Y")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAY, START = pd.Timedelta(days=1), pd.Timestamp(2000, 1, 1)  # small numbers, for float32
 
@@ -85,16 +87,14 @@ def dates_in(values: np.ndarray) -> pd.DatetimeIndex | None:
     if values.dtype.kind in NUMBERS:  # a column with nothing in it is read as numbers
         is_empty = values.dtype.kind == "f" and bool(np.isnan(values).all())
         return pd.DatetimeIndex([pd.NaT] * len(values)) if is_empty else None
-    entries = values.tolist()
-    known = {value: _local_time(value) for value in set(entries)}
-    texts = [text for text in known.values() if text is not None]
+    codes, entries = distinct_entries(values)
+    texts = [_local_time(value) for value in entries]
     if "" in texts:
         return None
-    parsed = pd.to_datetime(texts, format="ISO8601", errors="coerce")
+    parsed = pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce"))
     if parsed.isna().any():
         return None
-    times: dict[Any, Any] = dict(zip(texts, parsed, strict=True))
-    return pd.DatetimeIndex([times.get(known[value], pd.NaT) for value in entries])
+    return pd.DatetimeIndex(np.append(parsed.to_numpy(), np.datetime64("NaT"))[codes])
 
 
 def date_orders(values: np.ndarray) -> list[str]:
@@ -113,7 +113,7 @@ def date_orders(values: np.ndarray) -> list[str]:
     if len(marks) != 1 or "" in marks:
         return []
     mark = marks.pop()
-    orders = [mark.join(order) for order in (("%d", "%m", "%Y"), ("%m", "%d", "%Y"))]
+    orders = [order for order in ORDERS if mark in order]
     return [order for order in orders if ordered_dates(np.array(texts), order) is not None]
 
 
@@ -121,6 +121,22 @@ def ordered_dates(values: np.ndarray, order: str) -> pd.DatetimeIndex | None:
     """The dates of a column of text in one of :func:`date_orders`, None where one is not."""
     dates = pd.DatetimeIndex(pd.to_datetime(values, format=order, errors="coerce"))
     return None if (dates.isna() & ~pd.isna(values)).any() else dates
+
+
+def each_date(values: np.ndarray, order: str = "") -> pd.DatetimeIndex:
+    """The dates of a column, as ISO 8601 has them or in one of :data:`ORDERS`; others missing.
+
+    >>> each_date(np.array(["2024-02-29", "soon"], dtype=object)).isna().tolist()
+    [False, True]
+    """
+    if values.dtype.kind == "M":
+        return pd.DatetimeIndex(values)
+    if order:
+        return pd.DatetimeIndex(pd.to_datetime(values, format=order, errors="coerce"))
+    codes, entries = distinct_entries(values)
+    texts = [_local_time(value) or None for value in entries]
+    parsed = pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce"))
+    return pd.DatetimeIndex(np.append(parsed.to_numpy(), np.datetime64("NaT"))[codes])
 
 
 def stray_date(values: np.ndarray, order: str = "") -> tuple[int, Any]:

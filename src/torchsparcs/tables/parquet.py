@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from torchsparcs.files.reading import check_memory, first_line, memory, quoted
@@ -112,9 +113,22 @@ class ParquetFiles:
         options = {"metadata": self.metadata[path], "read_dictionary": [*self.text]}
         with _opened_parquet(path, **options) as file:
             for batch in file.iter_batches(rows, row_groups=[place]):
-                frame = batch.to_pandas()
-                texts = {name: frame[name].astype(object) for name in self.text & {*frame.columns}}
-                yield frame.assign(**texts) if texts else frame, batch.nbytes
+                yield _frame(batch, self.text), batch.nbytes
+
+
+def _frame(batch: Any, text: Collection[str]) -> pd.DataFrame:
+    """The rows of a batch; its columns ``text`` are dictionaries, which pandas reads slowly."""
+    pyarrow = load_pyarrow()
+    table, texts = pyarrow.Table.from_batches([batch]), {}
+    for place, name in enumerate(batch.schema.names):
+        if name in text:
+            column = batch.column(place)
+            known = [*column.dictionary.to_pylist(), None]
+            codes = column.indices.fill_null(len(known) - 1).to_numpy()
+            texts[name] = pd.Series(np.array(known, dtype=object)[codes], dtype=object)
+            table = table.set_column(place, name, pyarrow.nulls(len(batch)))
+    frame = table.to_pandas().reset_index(drop=True)
+    return frame.assign(**{name: texts[name] for name in frame if name in texts})
 
 
 def _check_types(known: dict[str, str], fields: Collection[Any], path: Path) -> None:

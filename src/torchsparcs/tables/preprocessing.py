@@ -15,6 +15,7 @@ from torchsparcs.tables.columns import Table, check_names, weighted_rows
 from torchsparcs.tables.encoding import Column
 from torchsparcs.tables.entries import check_finite, count_infinite, rows_in
 from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
+from torchsparcs.tables.kinds import Kinds, check_kinds, chosen, tell_strays
 from torchsparcs.tables.recognition import (
     count_texts,
     is_named_identifier,
@@ -80,13 +81,16 @@ class Inputs(Record):
         check_names(self.names)
 
     @classmethod
-    def fit(cls, X: Any, sample_weight: Any = None) -> "Inputs":
+    def fit(cls, X: Any, sample_weight: Any = None, kinds: Kinds | None = None) -> "Inputs":
         """Learn names, kinds, categories, mean and scale from ``X``.
 
         Rows of weight zero (``sample_weight`` (rows,)) are left out as if they were not there.
+        ``kinds`` of columns, by their names, are taken for granted: see
+        :func:`torchsparcs.search`.
         """
         table, weight = weighted_rows(Table.of(X), sample_weight)
-        columns = [_learnt(table, index) for index in range(len(table.names))]
+        check_kinds(kinds or {}, table.names)
+        columns = [_learnt(table, index, kinds or {}) for index in range(len(table.names))]
         values = _encoded(table, columns, list(range(len(columns))), is_new=True)
         merged = MergedMoments.of(values, weight)
         total = float(table.rows) if weight is None else float(weight.sum())
@@ -102,9 +106,16 @@ class Inputs(Record):
         return tuple(column.name for column in self.columns)
 
     @property
-    def written_names(self) -> tuple[str, ...]:
-        """The columns of numbers that are text: "1.250,50 €". A file has to be read that way."""
-        return tuple(column.name for column in self.columns if column.writing is not None)
+    def text_names(self) -> tuple[str, ...]:
+        """The columns that a file has to be read with as text, whatever they look like.
+
+        They are numbers like "1.250,50 €", and codes like "007" that somebody chose to be text.
+        """
+        return tuple(
+            column.name
+            for column in self.columns
+            if column.writing is not None or (column.is_chosen and column.kind == "text")
+        )
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
@@ -150,43 +161,50 @@ class Inputs(Record):
         names = set(owners if reads is None else (owners[place] for place in reads))
         return [column for column in self.columns if column.name in names]
 
-    def encode(self, X: Any, reads: Sequence[int] | None = None) -> np.ndarray:
+    def encode(self, X: Any) -> np.ndarray:
         """Encode X as numbers, float64 (rows, supplied), which may share memory with X.
-
-        With ``reads``, places among the encoded columns, only the columns of X that these come
-        from are looked at; all others, which need not be there, are NaN and count as their mean.
 
         Columns of a DataFrame are found by name, others than those of ``fit`` are ignored; those
         of an array are found by position. A category that ``fit`` did not see is one of the rest,
         or all zeros where there is none, and so is missing text where none was missing in ``fit``;
         one that has no place in an order is missing. A warning says so.
         """
-        table = Table.of(X)
-        used = self.columns_read(reads)
-        encoded = _encoded(table, used, self._positions(table, used))
-        if reads is None:
-            return encoded
-        names = {column.name for column in used}
-        owners = [column.name for column in self.columns for _ in column.supplied_names]
-        whole = np.full((table.rows, len(owners)), np.nan)
-        whole[:, [owner in names for owner in owners]] = encoded
-        return whole
+        return self._encoded(X, [*self.columns])
 
     def transform(self, X: Any, reads: Sequence[int] | None = None) -> Tensor:
-        """Encode and standardise X: float32 (rows, encoded); see :meth:`encode`."""
-        values, names = self.encode(X, reads), self.supplied_names
+        """Encode and standardise X: float32 (rows, encoded); see :meth:`encode`.
+
+        With ``reads``, places among the encoded columns, only the columns of X that these come
+        from are looked at; all others, which need not be there, count as their mean.
+        """
+        used = self.columns_read(reads)
+        values = self._encoded(X, used)
+        names = {column.name for column in used}
+        supplied = [name for column in used for name in column.supplied_names]
+        told: dict[int, int] = {}  # by their places, the column of ``values``
+        numbers: list[int] = []
+        place = 0
+        for column in self.columns:
+            own = range(place, place + len(column.encoded_names))
+            if column.name in names:
+                if column.has_indicator:
+                    told[own[-1]] = len(numbers)
+                numbers += own[: len(column.supplied_names)]
+            place = own.stop
         mean, scale = np.array(self.mean), np.array(self.scale)
-        if not self.indicators:
-            return torch.from_numpy(standardized(values, mean, scale, names))
-        told = [*self.indicators]
-        numbers = np.setdiff1d(np.arange(len(mean)), told)
-        result = np.empty((len(values), len(mean)), dtype=np.float32)
-        result[:, numbers] = standardized(values, mean[numbers], scale[numbers], names)
-        missing = np.isnan(values[:, [*self.indicators.values()]])
-        result[:, told] = (missing - mean[told]) / scale[told]
-        if reads is not None:
-            result[:, np.setdiff1d(told, reads)] = 0.0
+        standard = standardized(values, mean[numbers], scale[numbers], supplied)
+        if len(numbers) == len(mean):
+            return torch.from_numpy(standard)
+        result = np.zeros((len(values), len(mean)), dtype=np.float32)
+        result[:, numbers] = standard
+        missing = np.isnan(values[:, [*told.values()]])
+        result[:, [*told]] = (missing - mean[[*told]]) / scale[[*told]]
         return torch.from_numpy(result)
+
+    def _encoded(self, X: Any, used: list[Column]) -> np.ndarray:
+        """Encode the columns ``used`` of X, float64 (rows, what they supply)."""
+        table = Table.of(X)
+        return _encoded(table, used, self._positions(table, used))
 
     def _positions(self, table: Table, used: list[Column]) -> list[int]:
         """Where in ``table`` the columns are."""
@@ -226,13 +244,14 @@ def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) 
         )
 
 
-def _learnt(table: Table, index: int) -> Column:
+def _learnt(table: Table, index: int, kinds: Kinds) -> Column:
     """The kind of a column, and the categories of a text."""
-    column = recognised(table, index)
+    kind = kinds.get(table.names[index])
+    column = recognised(table, index) if kind is None else chosen(table, index, kind)
     if column.kind != "text":
         return column
     counts, missing = count_texts(table.column(index))
-    return text_column(column.name, counts, table.rows, missing)
+    return text_column(column.name, counts, table.rows, missing, is_chosen=column.is_chosen)
 
 
 def _distinct(table: Table) -> dict[int, int]:
@@ -264,6 +283,9 @@ def _encoded(
         values = np.concatenate([part.values for part in parts], axis=1)
         unseen = [part.unseen for part in parts if part.unseen]
         missing = [part.missing for part in parts]
+        if is_new:
+            strays = [part.strays for part in parts]
+            tell_strays(dict(zip((column.name for column in columns), strays, strict=True)))
     names = [name for column in columns for name in column.supplied_names]
     check_finite(count_infinite(names, values))
     if is_new:

@@ -26,6 +26,7 @@ from torchsparcs.tables.entries import (
     parsed_numbers,
 )
 from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
+from torchsparcs.tables.kinds import Kinds, check_kinds, chosen, text_kinds
 from torchsparcs.tables.preprocessing import Inputs
 from torchsparcs.tables.recognition import (
     MOST_TEXTS,
@@ -108,8 +109,10 @@ class InputStatistics(_Statistics):
     (('x0', 'x1=Rome'), 3.0)
     """
 
-    def __init__(self, text: Collection[str] = ()):
-        super().__init__(text)
+    def __init__(self, text: Collection[str] = (), kinds: Kinds | None = None):
+        self.kinds = kinds or {}
+        super().__init__({*text, *text_kinds(self.kinds)})
+        self.strays: Counter[str] = Counter()  # rows that are not of the kind that was chosen
         self.columns: list[Column] = []  # their kinds, as the first chunk tells
         self.counts: dict[int, Counter[str]] = {}  # of the texts in the columns of text
         self.missing: Counter[int] = Counter()  # rows of those columns
@@ -140,9 +143,14 @@ class InputStatistics(_Statistics):
 
     def _begin(self, table: Table) -> None:
         """Learn from the first chunk which kinds the columns are of."""
+        check_kinds(self.kinds, table.names)
         for index, name in enumerate(table.names):
-            is_text = name in self.text
-            self.columns.append(Column(name, (), "text") if is_text else recognised(table, index))
+            if name in self.kinds:
+                self.columns.append(chosen(table, index, self.kinds[name]))
+            else:
+                is_text = name in self.text
+                column = Column(name, (), "text") if is_text else recognised(table, index)
+                self.columns.append(column)
             if self.columns[-1].kind == "text":
                 self.counts[index] = Counter()
             else:
@@ -165,6 +173,11 @@ class InputStatistics(_Statistics):
         parts, mixed = [], {}
         for index in self.numeric:
             column = self.columns[index]
+            if column.is_chosen:
+                encoded = column.encode(table, index)
+                parts.append(encoded.values)
+                self.strays[column.name] += encoded.strays
+                continue
             if (column.categories if column.kind == "ordered" else ()) != table.order(index) or (
                 column.kind != "ordered" and table.is_categorical(index)
             ):
@@ -195,7 +208,13 @@ class InputStatistics(_Statistics):
         columns, parts, patterns, start = [*self.columns], [], [], 0
         for index, name in enumerate(self.names):
             if index in self.counts:
-                column = text_column(name, self.counts[index], self.rows, self.missing[index])
+                column = text_column(
+                    name,
+                    self.counts[index],
+                    self.rows,
+                    self.missing[index],
+                    is_chosen=columns[index].is_chosen,
+                )
                 columns[index] = column
                 parts.append(MergedMoments.of_shares(self._shares(column, index), self.rows))
                 patterns += [0] * len(column.supplied_names)

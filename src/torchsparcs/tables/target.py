@@ -36,6 +36,7 @@ from torchsparcs.tables.writing import Writing, tell_guesses
 from torchsparcs.training.tasks import TASKS
 
 Label = str | int | bool | float
+DIGITS = 8  # of an output in float32, in units of the target's scale
 CHOICES = ("auto", "classification", *TASKS)
 
 
@@ -222,14 +223,24 @@ class Target(Record):
         return raw.softmax(dim=1).numpy()
 
     def predictions(self, output: Tensor) -> pd.DataFrame:
-        """A table of what ``output`` (rows, outputs), raw, says: predictions and probabilities."""
+        """A table of what ``output`` (rows, outputs), raw, says: predictions and probabilities.
+
+        Numbers have the digits that an output in float32 has, and no others.
+        """
         predicted = self.predict(output)
+        if self.classes is None:
+            places = DIGITS - np.ceil(np.log10(self.scale)).astype(int)
+            rounded = [
+                np.round(part, place)
+                for part, place in zip(predicted.reshape(-1, len(places)).T, places, strict=True)
+            ]
+            predicted = np.stack(rounded, axis=-1).reshape(predicted.shape)
         if predicted.ndim == 2:
             columns = {f"prediction_{name}": predicted[:, i] for i, name in enumerate(self.names)}
         else:
             columns = {"prediction": predicted}
         if self.classes is not None:
-            shares = self.probabilities(output).T
+            shares = self.probabilities(output).astype(np.float32).T
             names = [f"probability_{label}" for label in self.classes]
             columns |= dict(zip(names, shares, strict=True))
         return pd.DataFrame(columns)
