@@ -38,7 +38,7 @@ def test_what_the_data_decided_is_in_a_sentence():
             "paid": ["€ 1.250,50", "€ 3", "€ 7", "€ 9"] * 15,
             "met": ["31.1.2024", "1.2.2024", "3.2.2024", "4.3.2024"] * 15,
             "size": ["S", "M", "L", "S"] * 15,
-            "name": [f"{i}th" for i in range(60)],
+            "name": [f"name {chr(65 + i)}" for i in range(60)],
         }
     )
     with pytest.warns(UserWarning, match="Left out"):
