@@ -28,7 +28,7 @@ HOMES = {
     "cutting.ladder": ("RefineConfig",),
     "spectralizing.spectralize": ("spectralize",),
     "tables.streams": ("RowStream",),
-    "export.deployment": ("to_onnx",),
+    "export.writing": ("to_onnx",),
     "export.saving": ("load", "save"),
     "searching.refit": ("refit",),
     "searching.result": (
@@ -51,8 +51,8 @@ if TYPE_CHECKING:  # the same names for those who read and do not run
     from torchsparcs.cutting.ladder import RefineConfig
     from torchsparcs.cutting.pruning import PruningCurve, pruning_curve
     from torchsparcs.estimators import SparcsClassifier, SparcsRegressor
-    from torchsparcs.export.deployment import to_onnx
     from torchsparcs.export.saving import load, save
+    from torchsparcs.export.writing import to_onnx
     from torchsparcs.searching.refit import refit
     from torchsparcs.searching.result import (
         Candidate,

@@ -328,13 +328,26 @@ def encoded(run) -> torch.Tensor:
 def test_model_onnx_predicts_the_same(run, predictions):
     onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(run / "model.onnx", providers=["CPUExecutionProvider"])
-    (output,) = session.run(["output"], {"input": encoded(run).numpy()})
+    given = {column.name: flowers()[column.name].to_numpy() for column in session.get_inputs()}
+    (output,) = session.run(["output"], given)
     np.testing.assert_allclose(output, predictions.iloc[:, 1:], atol=1e-5)
     metadata = session.get_modelmeta().custom_metadata_map
-    names = ["length", MARKUP, "soil=clay", "soil=peat", "soil=sand"]
-    assert json.loads(metadata["columns"]) == names
+    assert json.loads(metadata["columns"]) == [*given]
     assert json.loads(metadata["classes"]) == sorted(LABELS)
     assert metadata["task"] == "multiclass"
+
+
+def test_export_of_encoded_columns(run, tmp_path, predictions):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    path = tmp_path / "m.onnx"
+    outcome = sparcs("export", run, "--encoded", "-o", path)
+    assert "It takes the encoded columns" in outcome.out
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (output,) = session.run(["output"], {"input": encoded(run).numpy()})
+    np.testing.assert_allclose(output, predictions.iloc[:, 1:], atol=1e-5)
+    names = ["length", MARKUP, "soil=clay", "soil=peat", "soil=sand"]
+    assert json.loads(session.get_modelmeta().custom_metadata_map["columns"]) == names
+    assert sparcs("export", run, "--encoded", "--format", "torch").code == 2
 
 
 def test_export_to_onnx(run):

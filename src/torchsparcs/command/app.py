@@ -267,13 +267,19 @@ def export(
             "--output", "-o", metavar="FILE", help="By default model-PICK in the run folder."
         ),
     ] = None,
+    encoded: Annotated[
+        bool,
+        typer.Option("--encoded", help="ONNX that takes one matrix of encoded columns instead."),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Write one network as a file that runs elsewhere."""
     one_of("--format", format, FORMATS)
+    if encoded and format != "onnx":
+        raise typer.BadParameter("Expected --format onnx with it.", param_hint="--encoded")
     with loading():
         from torchsparcs.command import runs
-    runs.export(run, format, output, pick=pick, force=force)
+    runs.export(run, format, output, pick=pick, encoded=encoded, force=force)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from torchsparcs.command.console import print_files, print_front, summary
 from torchsparcs.command.messages import reworded, say
-from torchsparcs.export.deployment import to_onnx
+from torchsparcs.export.writing import to_onnx
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import Record, read_json
 from torchsparcs.parallel.executor import engine_of

@@ -9,9 +9,9 @@ import torch
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
 from torchsparcs.command.jobs import clear_leftovers
 from torchsparcs.command.messages import reworded, tell
-from torchsparcs.export.deployment import to_onnx
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.export.saving import save
+from torchsparcs.export.writing import to_onnx
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.report.page import check_place
 from torchsparcs.searching.result import Candidate, SearchResult, load_result
@@ -84,8 +84,16 @@ def predict(
     tell(f"{len(predictions):,} rows in {output}")
 
 
-def export(run: Path, format: str, output: Path | None, *, pick: str | None, force: bool) -> None:
-    """Write the picked network as a file of that format."""
+def export(
+    run: Path,
+    format: str,
+    output: Path | None,
+    *,
+    pick: str | None,
+    encoded: bool = False,
+    force: bool,
+) -> None:
+    """Write the picked network as a file of that format; ONNX may take ``encoded`` columns."""
     ending, write, note = FORMATS[format]
     if output is not None and output.suffix.lower() != ending:
         raise ValueError(
@@ -100,6 +108,9 @@ def export(run: Path, format: str, output: Path | None, *, pick: str | None, for
         _export_network(candidate, format, path)
         note = "It takes rows of shape {shape}, as the network that was searched."
         note = note.format(shape=candidate.row_shape)
+    elif encoded:
+        to_onnx(result.deployed(candidate), path, encoded=True)
+        note = "It takes the encoded columns in their own units; their names are in its metadata."
     else:
         write(result.deployed(candidate), path)
     tell(f"{candidate.architecture}: {candidate.parameters:,} parameters in {path}")

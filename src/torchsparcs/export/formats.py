@@ -3,15 +3,16 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from torchsparcs.export.deployment import DeployedNetwork, to_onnx, to_torch_export
+from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.export.saving import save
+from torchsparcs.export.writing import to_onnx, to_torch_export
 
 # The ending of the file, what writes it, and what to say about it.
 FORMATS: dict[str, tuple[str, Callable[[DeployedNetwork, Path], None], str]] = {
     "onnx": (
         ".onnx",
         to_onnx,
-        "It takes the encoded columns in their own units; their names are in its metadata.",
+        "It takes the columns of the table that the network reads, each by its name.",
     ),
     "safetensors": (
         ".safetensors",
