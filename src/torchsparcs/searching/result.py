@@ -16,6 +16,7 @@ from torch import Tensor
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.deployment import DeployedNetwork
+from torchsparcs.searching.explanation import Explanations
 from torchsparcs.searching.folded import Judgement
 from torchsparcs.searching.folder import read_run, write_run
 from torchsparcs.spectral.chain import SpectralChain
@@ -193,7 +194,7 @@ def is_same(one: Candidate, other: Candidate) -> bool:
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class SearchResult(Explanations):
     """The front, from the smallest network to the one with the best score.
 
     Attributes:
