@@ -12,10 +12,10 @@ from torch import Tensor
 
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import Table, check_names, weighted_rows
+from torchsparcs.tables.encoded import encoded_columns, warn_of_outliers
 from torchsparcs.tables.encoding import Column
-from torchsparcs.tables.entries import check_finite, count_infinite, rows_in
 from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
-from torchsparcs.tables.kinds import Kinds, check_kinds, chosen, tell_strays
+from torchsparcs.tables.kinds import Kinds, check_kinds, chosen
 from torchsparcs.tables.recognition import (
     count_texts,
     is_named_identifier,
@@ -25,9 +25,6 @@ from torchsparcs.tables.recognition import (
 from torchsparcs.tables.standardization import MergedMoments, check_moments, standardized
 from torchsparcs.tables.target import Target
 from torchsparcs.tables.writing import tell_guesses
-
-DWARFED = 0.01  # of its scale: where nine tenths of a column lie closer together, they look alike
-MOST_LOOKED_AT = 1000  # rows, for that
 
 
 @dataclass(frozen=True)
@@ -91,11 +88,11 @@ class Inputs(Record):
         table, weight = weighted_rows(Table.of(X), sample_weight)
         check_kinds(kinds or {}, table.names)
         columns = [_learnt(table, index, kinds or {}) for index in range(len(table.names))]
-        values = _encoded(table, columns, list(range(len(columns))), is_new=True)
+        values = encoded_columns(table, columns, list(range(len(columns))), is_new=True)
         merged = MergedMoments.of(values, weight)
         total = float(table.rows) if weight is None else float(weight.sum())
         names = [name for column in columns for name in column.supplied_names]
-        _warn_of_outliers(values, names, merged.bounded_scale())
+        warn_of_outliers(values, names, merged.bounded_scale())
         left_out = identifiers(columns, merged, table.rows, _distinct(table))
         patterns = missing_patterns(values, 0)
         return cls(*settled(columns, merged, patterns, total, left_out)).told()
@@ -204,7 +201,7 @@ class Inputs(Record):
     def _encoded(self, X: Any, used: list[Column]) -> np.ndarray:
         """Encode the columns ``used`` of X, float64 (rows, what they supply)."""
         table = Table.of(X)
-        return _encoded(table, used, self._positions(table, used))
+        return encoded_columns(table, used, self._positions(table, used))
 
     def _positions(self, table: Table, used: list[Column]) -> list[int]:
         """Where in ``table`` the columns are."""
@@ -226,24 +223,6 @@ class Inputs(Record):
         return [place[column.name] for column in used]
 
 
-def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) -> None:
-    """Warn of columns in which a few values dwarf all the others."""
-    some = np.sort(encoded[:: max(1, len(encoded) // MOST_LOOKED_AT)], axis=0)
-    cut = len(some) // 20
-    if not cut:
-        return
-    with np.errstate(over="ignore"):
-        span = some[-1 - cut] - some[cut]
-    places = np.flatnonzero((span > 0) & (span < DWARFED * scale))
-    if dwarfed := [names[place] for place in places]:
-        warnings.warn(
-            f"A few values dwarf all others in {quoted(dwarfed)}: after standardisation the "
-            "others look alike. Take logarithms or ranks, or leave out these rows.",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
 def _learnt(table: Table, index: int, kinds: Kinds) -> Column:
     """The kind of a column, and the categories of a text."""
     kind = kinds.get(table.names[index])
@@ -263,54 +242,6 @@ def _distinct(table: Table) -> dict[int, int]:
         for index, name in enumerate(table.names)
         if table.is_whole(index)
     }
-
-
-def _encoded(
-    table: Table, columns: list[Column], positions: list[int], *, is_new: bool = False
-) -> np.ndarray:
-    """Encode ``columns``, found at ``positions`` of ``table``, as float64 (rows, supplied).
-
-    Unless they are new, what they have not seen in ``fit`` gets a warning.
-    """
-    is_plain = all(column.kind == "number" for column in columns)
-    values = table.numbers(positions) if is_plain else None
-    unseen, surprising = [], []
-    if values is not None:
-        missing = np.isnan(values).sum(axis=0).tolist()
-    else:
-        pairs = zip(columns, positions, strict=True)
-        parts = [column.encode(table, position) for column, position in pairs]
-        values = np.concatenate([part.values for part in parts], axis=1)
-        unseen = [part.unseen for part in parts if part.unseen]
-        missing = [part.missing for part in parts]
-        if is_new:
-            strays = [part.strays for part in parts]
-            tell_strays(dict(zip((column.name for column in columns), strays, strict=True)))
-    names = [name for column in columns for name in column.supplied_names]
-    check_finite(count_infinite(names, values))
-    if is_new:
-        return values
-    surprising = [
-        rows_in(column.name, count)
-        for column, count in zip(columns, missing, strict=True)
-        if count and column.gaps == "none"
-    ]
-    parsed = [
-        repr(column.name)
-        for column, position in zip(columns, positions, strict=True)
-        if column.writing is not None
-        and column.writing.decimal == ","
-        and table.is_fractional(position)
-    ]
-    for words, found in (
-        ("Categories that were not seen in fit count as 'other', zeros or missing", unseen),
-        ("Missing values where none were missing in fit count as the mean or zeros", surprising),
-        ("Numbers where text with a decimal comma was in fit; were they read right?", parsed),
-    ):
-        if found:
-            more = f" and {len(found) - 5} more" * (len(found) > 5)
-            warnings.warn(f"{words}: {'; '.join(found[:5])}{more}.", UserWarning, stacklevel=4)
-    return values
 
 
 __all__ = ["Inputs", "Preprocessing", "Target"]
