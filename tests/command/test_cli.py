@@ -259,12 +259,14 @@ def test_another_pick_predicts_something_else(run, table, predictions):
 
 
 def test_columns_that_are_kept_stand_before_the_predictions(run, tmp_path, predictions):
-    new = flowers().assign(id=[f"{i:04d}" for i in range(240)], prediction="=1+1")
+    codes = [f"{i:04d}" for i in range(240)]  # also where the search left a column out
+    new = flowers().assign(id=codes, planet=codes, prediction="=1+1")
     new[[*new.columns[::-1]]].to_csv(tmp_path / "new.csv", index=False)
-    outcome = sparcs("predict", run, tmp_path / "new.csv", "--keep", "id", "--keep", "soil")
-    said = pd.read_csv(io.StringIO(outcome.out), dtype={"id": str})
-    pd.testing.assert_frame_equal(said[["id", "soil"]], new[["id", "soil"]])
-    pd.testing.assert_frame_equal(said.iloc[:, 2:], predictions)
+    kept = ("--keep", "id", "--keep", "planet", "--keep", "soil")
+    outcome = sparcs("predict", run, tmp_path / "new.csv", *kept)
+    said = pd.read_csv(io.StringIO(outcome.out), dtype={"id": str, "planet": str})
+    pd.testing.assert_frame_equal(said[[*kept[1::2]]], new[[*kept[1::2]]])
+    pd.testing.assert_frame_equal(said.iloc[:, 3:], predictions)
     for column, words in (("Id", "Did you mean 'id'?"), ("prediction", "more than one 'predict")):
         outcome = sparcs("predict", run, tmp_path / "new.csv", "--keep", column)
         assert outcome.code == 1

@@ -66,7 +66,8 @@ def predict(
     if result.preprocessing is None:
         raise ValueError(f"Expected a search of a table to predict one. {run} is one of a network.")
     inputs = result.inputs
-    text = {*inputs.text_names, *keep} - ({*inputs.names} - {*inputs.text_names})
+    read = {column.name for column in inputs.columns if column.encoded_names}
+    text = {*inputs.text_names, *({*keep} - read)}  # an identifier keeps its zeros
     with reworded():
         table = load_dataset(data).X if data in BUILT_IN else read_table(data, text, sheet)
     table.columns = [str(column) for column in table.columns]

@@ -229,12 +229,9 @@ class Target(Record):
         """
         predicted = self.predict(output)
         if self.classes is None:
-            places = DIGITS - np.ceil(np.log10(self.scale)).astype(int)
-            rounded = [
-                np.round(part, place)
-                for part, place in zip(predicted.reshape(-1, len(places)).T, places, strict=True)
-            ]
-            predicted = np.stack(rounded, axis=-1).reshape(predicted.shape)
+            pairs = zip(predicted.reshape(-1, len(self.names)).T, self.scale, strict=True)
+            parts = [_rounded(values, scale) for values, scale in pairs]
+            predicted = np.stack(parts, axis=-1).reshape(predicted.shape)
         if predicted.ndim == 2:
             columns = {f"prediction_{name}": predicted[:, i] for i, name in enumerate(self.names)}
         else:
@@ -251,6 +248,13 @@ class Target(Record):
                 f"Expected an output of shape (rows, {self.outputs}). Got {tuple(output.shape)}."
             )
         return output.detach().cpu().double()
+
+
+def _rounded(values: np.ndarray, scale: float) -> np.ndarray:
+    """``values`` with the digits that a float32 in units of ``scale`` has."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.round(values, DIGITS - int(np.ceil(np.log10(scale))))
+    return np.where(np.isfinite(rounded), rounded, values)  # of huge numbers it overflows
 
 
 def target_table(y: Any) -> Table:
