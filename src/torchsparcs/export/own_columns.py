@@ -55,30 +55,31 @@ class ColumnNetwork(nn.Module):
         super().__init__()
         self.deployed = deployed
         inputs = deployed.preprocessing.inputs
-        used = inputs.columns_read(deployed.network.reads)
-        self.columns: list[Column] = used or [c for c in inputs.columns if c.encoded_names][:1]
+        self.columns = inputs.columns_read(deployed.network.reads)
         self.texts = {c.name: TextCodes(c) for c in self.columns if c.kind in ("text", "ordered")}
         for place, column in enumerate(self.columns):
             if column.name in self.texts:
                 self.register_buffer(f"numbers{place}", self.texts[column.name].numbers)
-        names = {column.name for column in self.columns}
-        supplied = [c.name for c in inputs.columns for _ in c.supplied_names]
-        ours = iter(range(len(supplied)))
-        absent = sum(name in names for name in supplied)  # the place of a NaN behind all of ours
-        places = [next(ours) if name in names else absent for name in supplied]
-        self.places: Tensor
+        plain = [place for place, column in enumerate(self.columns) if column.kind == "number"]
+        ours = [self.columns[place] for place in plain]
+        ours += [column for column in self.columns if column.kind != "number"]
+        order = {each: i for i, each in enumerate(_supplied(ours))}
+        places = [order.get(each, len(order)) for each in _supplied(inputs.columns)]
+        self.plain: Tensor  # the columns of numbers, which come first
+        self.places: Tensor  # of what the deployed network takes; behind all of ours is a NaN
+        self.register_buffer("plain", torch.tensor(plain).long())
         self.register_buffer("places", torch.tensor(places))
 
     def forward(self, input: Tensor) -> Tensor:
-        parts = []
+        parts = [input[:, self.plain]]
         for place, column in enumerate(self.columns):
+            if column.kind == "number":
+                continue
             values = input[:, place]
             if column.kind == "date":
                 parts += [PARTS[part](values).unsqueeze(1) for part in column.categories or ()]
-            elif column.name in self.texts:
-                parts.append(self.get_buffer(f"numbers{place}")[values.long()])
             else:
-                parts.append(values.unsqueeze(1))
+                parts.append(self.get_buffer(f"numbers{place}")[values.long()])
         absent = torch.full_like(input[:, :1], torch.nan)
         return self.deployed(torch.cat([*parts, absent], dim=1)[:, self.places])
 
@@ -163,6 +164,11 @@ class ColumnNetwork(nn.Module):
         )
         cast = helper.make_node("Cast", [f"{name}/code"], [f"{name}/number"], to=TensorProto.DOUBLE)
         return [label, cast]
+
+
+def _supplied(columns: Sequence[Column]) -> list[tuple[str, int]]:
+    """What columns supply, each by the name of its column and its place there."""
+    return [(column.name, i) for column in columns for i in range(len(column.supplied_names))]
 
 
 def _free(name: str, taken: Sequence[str]) -> str:
