@@ -1,7 +1,7 @@
 """A network from ``deployment.py`` at work: NumPy and onnxruntime, no torch, no torchsparcs.
 
-The file says what it needs: its metadata hold the columns, zeros and ones for text as in
-"fuel=diesel", and the classes. Out come the predictions for ``new_cars.csv``, a line for each row.
+The file says what it needs: an input for each column that the network reads, and the classes among
+its metadata. Out come the predictions for ``new_cars.csv``, a line for each row.
 
     python examples/deployed.py FOLDER
 """
@@ -16,21 +16,14 @@ import onnxruntime
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 session = onnxruntime.InferenceSession(folder / "cars.onnx", providers=["CPUExecutionProvider"])
-facts = session.get_modelmeta().custom_metadata_map
-columns, classes = json.loads(facts["columns"]), json.loads(facts["classes"])
-
-
-def encoded(row: dict[str, str]) -> list[float]:
-    """The columns the network takes; "fuel=diesel" is one where the text is that, else zero."""
-    values = []
-    for column in columns:
-        name, is_text, text = column.partition("=")
-        values.append(float(row[name] == text) if is_text else float(row[name]))
-    return values
-
+classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
 
 with open(folder / "new_cars.csv", newline="") as file:
-    rows = np.array([encoded(row) for row in csv.DictReader(file)], dtype=np.float32)
-(probabilities,) = session.run(["output"], {"input": rows})
+    rows = [*csv.DictReader(file)]
+columns = {}
+for column in session.get_inputs():
+    values = np.array([row[column.name] for row in rows], dtype=object)
+    columns[column.name] = values if column.type == "tensor(string)" else values.astype(np.float64)
+(probabilities,) = session.run(["output"], columns)
 for said, chance in zip(probabilities.argmax(axis=1), probabilities.max(axis=1), strict=True):
     print(f"{classes[said]} {chance:.3f}")

@@ -1,6 +1,6 @@
 """A search, and one file with the network and its preprocessing, for machines without torch.
 
-Out come ``cars.onnx``, which takes the encoded columns in their own units, ``new_cars.csv`` and
+Out come ``cars.onnx``, which takes the columns of the table, ``new_cars.csv`` and
 what the network says of it, ``expected.csv``. ``deployed.py`` then needs NumPy and onnxruntime
 alone.
 

@@ -32,7 +32,7 @@ def sparcs(task: Task, seed: int) -> Outcome:
             candidate.parameters,
             candidate.score,
             partial(result.predict, pick=candidate),
-            partial(to_onnx, result.deployed(candidate)),
+            partial(to_onnx, result.deployed(candidate), encoded=True),
         )
         for candidate in result.front
     ]

@@ -29,8 +29,8 @@ HOMES = {
     "spectralizing.spectralize": ("spectralize",),
     "tables.streams": ("RowStream",),
     "export.code": ("to_c", "to_javascript", "to_python"),
-    "export.deployment": ("to_onnx",),
     "export.quantization": ("QuantizedNetwork", "quantize"),
+    "export.writing": ("to_onnx",),
     "export.saving": ("load", "save"),
     "searching.refit": ("refit",),
     "searching.result": (
@@ -54,9 +54,9 @@ if TYPE_CHECKING:  # the same names for those who read and do not run
     from torchsparcs.cutting.pruning import PruningCurve, pruning_curve
     from torchsparcs.estimators import SparcsClassifier, SparcsRegressor
     from torchsparcs.export.code import to_c, to_javascript, to_python
-    from torchsparcs.export.deployment import to_onnx
     from torchsparcs.export.quantization import QuantizedNetwork, quantize
     from torchsparcs.export.saving import load, save
+    from torchsparcs.export.writing import to_onnx
     from torchsparcs.searching.refit import refit
     from torchsparcs.searching.result import (
         Candidate,

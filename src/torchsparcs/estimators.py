@@ -20,6 +20,7 @@ from torchsparcs.searching.intervals import interval_around
 from torchsparcs.searching.refit import refit
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
+from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.standardization import weights_of
 from torchsparcs.tables.target import has_target
 from torchsparcs.training.tasks import evaluation_mode
@@ -44,6 +45,7 @@ class _Sparcs(BaseEstimator):
         validation: Any = "auto",
         scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
+        kinds: Kinds | None = None,
         activation: str = "relu",
         steps: int | None = None,
         warm_start: bool = False,
@@ -57,6 +59,7 @@ class _Sparcs(BaseEstimator):
         self.validation = validation
         self.scoring = scoring
         self.penalty_weights = penalty_weights
+        self.kinds = kinds
         self.activation = activation
         self.steps = steps
         self.warm_start = warm_start
@@ -105,6 +108,7 @@ class _Sparcs(BaseEstimator):
                 penalty_weights=self.penalty_weights,
                 max_parameters=self.max_parameters,
                 scoring=self.scoring,
+                kinds=self.kinds,
                 activation=self.activation,
                 config=_config(self.steps),
                 **options,
@@ -180,8 +184,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     ((150, 3), True)
 
     Args:
-        widths, max_parameters, validation, scoring, penalty_weights, activation, device: as in
-            ``search``; ``score`` is accuracy, or R², whatever the scoring.
+        widths, max_parameters, validation, scoring, penalty_weights, kinds, activation, device: as
+            in ``search``; ``score`` is accuracy, or R², whatever the scoring.
         pick: from the front, "smallest" (within a standard error of the best score) or "best".
         steps: of the training; by default as many as ``SearchConfig`` says.
         class_weight: {label: weight}, "balanced" (each class counts the same, whatever its rows
@@ -219,6 +223,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         validation: Any = "auto",
         scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
+        kinds: Kinds | None = None,
         activation: str = "relu",
         steps: int | None = None,
         class_weight: Any = None,
@@ -234,6 +239,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             validation=validation,
             scoring=scoring,
             penalty_weights=penalty_weights,
+            kinds=kinds,
             activation=activation,
             steps=steps,
             warm_start=warm_start,

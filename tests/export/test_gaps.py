@@ -10,7 +10,8 @@ import torch
 
 from torchsparcs import CompactNetwork, SearchConfig, load_result, search, to_onnx
 from torchsparcs.command import main
-from torchsparcs.export.deployment import DeployedNetwork, to_torch_export
+from torchsparcs.export.deployment import DeployedNetwork
+from torchsparcs.export.writing import to_torch_export
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 
 ROWS = 300
@@ -54,7 +55,7 @@ def test_nan_goes_in_and_the_same_comes_out(deployed, tmp_path):
     with torch.no_grad():
         expected = deployed.preprocessing.target.probabilities(deployed.network(standard))
     assert np.isnan(encoded).any()
-    to_onnx(deployed, tmp_path / "t.onnx")
+    to_onnx(deployed, tmp_path / "t.onnx", encoded=True)
     session = onnxruntime.InferenceSession(tmp_path / "t.onnx")
     columns = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
     assert columns == [*inputs.supplied_names]

@@ -10,7 +10,7 @@ from networks import randomised
 from torch import nn
 
 from torchsparcs import CompactNetwork, SpectralNetwork, extract, to_onnx
-from torchsparcs.export.deployment import to_torch_export
+from torchsparcs.export.writing import to_torch_export
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")

@@ -23,7 +23,7 @@ from torchsparcs.files import reading as limits
 from torchsparcs.images import cifar
 from torchsparcs.images.datasets import load_images
 from torchsparcs.tables import parquet as parquet_files
-from torchsparcs.tables import readers
+from torchsparcs.tables import text_files, whole_files
 from torchsparcs.tables.datasets import load_dataset
 from torchsparcs.tables.preprocessing import Inputs
 from torchsparcs.tables.readers import open_table
@@ -172,7 +172,7 @@ class TestClaims:
     ):
         make, read, words = CLAIMS[name]
         path = make(tmp_path)
-        for module in (limits, readers, parquet_files):
+        for module in (limits, text_files, whole_files, parquet_files):
             monkeypatch.setattr(module, "memory", lambda: MUCH // 16)
         monkeypatch.setattr(cifar, "LARGEST", MUCH // 16)
         with pytest.raises(ValueError, match=words):  # what is imported on the way is not counted
@@ -226,7 +226,7 @@ class TestClaims:
     def test_what_is_taken_counts_once(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=np.arange(2000.0), y=[1] * 2000)
         free = itertools.count(300_000, -10_000)  # less with every frame
-        for module in (limits, readers, parquet_files):
+        for module in (limits, text_files, whole_files, parquet_files):
             monkeypatch.setattr(module, "memory", lambda: next(free))
         monkeypatch.setattr(parquet_files, "AT_ONCE", 100)
         assert len(load_dataset(path).X) == 2000
@@ -238,7 +238,7 @@ class TestClaims:
         )
         monkeypatch.setattr(parquet_files, "_claimed", lambda file: 0)
         monkeypatch.setattr(parquet_files, "AT_ONCE", 100)
-        for module in (limits, readers, parquet_files):
+        for module in (limits, text_files, whole_files, parquet_files):
             monkeypatch.setattr(module, "memory", lambda: MUCH // 4)
         with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0\d+ GB"):
             load_dataset(path)

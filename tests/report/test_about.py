@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import pandas as pd
+import pytest
 from reports import COLUMN, X, chain_result, small_result
 
 import torchsparcs.report
@@ -20,7 +21,7 @@ def test_columns_and_where_their_encoded_ones_are():
     inputs = Inputs.fit(frame, None)
     small = small_result("binary")
     preprocessing = dataclasses.replace(small.preprocessing, inputs=inputs)
-    result = dataclasses.replace(small, preprocessing=preprocessing)
+    result = replaced(small, preprocessing)
     assert columns_of(result)["rows"] == [
         ["t", "text, 3 categories", 0, 3],
         ["k", "constant, left out", 3, 3],
@@ -29,6 +30,32 @@ def test_columns_and_where_their_encoded_ones_are():
     network = CompactNetwork([4, 1], [(1, 0)], reads=(0, 1))
     candidate = dataclasses.replace(small.best(), network=network)
     assert columns_words(result, candidate) == "on 1 of 3 columns"
+
+
+def test_what_the_data_decided_is_in_a_sentence():
+    frame = pd.DataFrame(
+        {
+            "paid": ["€ 1.250,50", "€ 3", "€ 7", "€ 9"] * 15,
+            "met": ["31.1.2024", "1.2.2024", "3.2.2024", "4.3.2024"] * 15,
+            "size": ["S", "M", "L", "S"] * 15,
+            "name": [f"name {chr(65 + i)}" for i in range(60)],
+        }
+    )
+    with pytest.warns(UserWarning, match="Left out"):
+        inputs = Inputs.fit(frame, kinds={"size": ["S", "M", "L"]})
+    small = small_result("binary")
+    preprocessing = dataclasses.replace(small.preprocessing, inputs=inputs)
+    words = [row[1] for row in columns_of(replaced(small, preprocessing))["rows"]]
+    assert words[0].endswith("€, written with a decimal comma")
+    assert words[1].startswith("date, the day first, ")
+    assert words[2:] == [
+        "3 ordered categories, as was asked for",
+        "text that hardly repeats, left out",
+    ]
+
+
+def replaced(result, preprocessing):
+    return dataclasses.replace(result, preprocessing=preprocessing)
 
 
 def test_summaries_but_no_rows(result):

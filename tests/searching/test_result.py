@@ -275,7 +275,7 @@ def test_deployed_it_answers_as_it_did_here(result, tmp_path):
     expected = (result.predict if is_regression else result.predict_proba)(FRAME, "best")
     with torch.no_grad():
         np.testing.assert_allclose(module(encoded), expected, rtol=1e-4, atol=1e-4)
-    to_onnx(module, tmp_path / "module.onnx")
+    to_onnx(module, tmp_path / "module.onnx", encoded=True)
     session = onnxruntime.InferenceSession(tmp_path / "module.onnx")
     metadata = session.get_modelmeta().custom_metadata_map
     assert metadata == module.metadata
@@ -296,12 +296,13 @@ def test_what_happens_to_a_deployed_network_does_not_happen_to_the_candidate(res
     assert torch.equal(result.outputs(FRAME), before)
 
 
-def test_columns_too_fine_for_float32_are_named():
+def test_columns_too_fine_for_float32_are_named(tmp_path):
     x = np.column_stack([1.7e9 + np.arange(40.0), np.arange(40.0)])
     inputs, target = Inputs.fit(x), Target.fit(np.arange(40.0), "regression")
     network = CompactNetwork([2, 1], [(1, 0)])
+    module = DeployedNetwork(network, Preprocessing(inputs, target))
     with pytest.warns(UserWarning, match="too coarse for 'x0'"):
-        DeployedNetwork(network, Preprocessing(inputs, target))
+        to_onnx(module, tmp_path / "module.onnx", encoded=True)
 
 
 def test_columns_that_are_not_read_need_not_be_there():

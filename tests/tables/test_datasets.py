@@ -1,15 +1,20 @@
 """Data sets: what a file holds arrives, and what is wrong with one is said in a sentence."""
 
+import contextlib
 import gzip
 import io
+import sqlite3
 import sys
 import zipfile
 
 import numpy as np
+import openpyxl
 import pandas as pd
+import pyarrow
 import pytest
 
 from torchsparcs import RowStream
+from torchsparcs.tables import databases
 from torchsparcs.tables.datasets import BUILT_IN, Dataset, load_dataset
 from torchsparcs.tables.preprocessing import Inputs, Target
 from torchsparcs.tables.readers import read_table
@@ -24,7 +29,32 @@ def table_bytes(write) -> bytes:
 
 
 PARQUET = table_bytes(TABLE.to_parquet)
+FEATHER = table_bytes(TABLE.to_feather)
+JSON_LINES = TABLE.to_json(orient="records", lines=True).encode()
 NPZ = table_bytes(lambda file: np.savez(file, X=np.eye(2), y=[0, 1]))
+
+
+def workbook(**sheets: list[list]) -> bytes:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    return table_bytes(book.save)
+
+
+def arrow_stream(table: pd.DataFrame) -> bytes:
+    content = pyarrow.Table.from_pandas(table)
+
+    def write(file):
+        with pyarrow.ipc.new_stream(file, content.schema) as writer:
+            writer.write_table(content)
+
+    return table_bytes(write)
+
+
+SHEET = [[*TABLE], *TABLE.to_numpy(dtype=object).tolist()]
 FILES = {
     "house.csv": TABLE.to_csv(index=False).encode(),
     "house.CSV": b"\xef\xbb\xbf" + TABLE.to_csv(index=False).encode(),
@@ -34,6 +64,11 @@ FILES = {
     "blanks.csv": b'\n\na, b, "c d", price\r\n1, 0.5, x, 10.5\r\n2, 1.5, "y,z", 20.0\r\n',
     "house.csv.gz": gzip.compress(TABLE.to_csv(index=False).encode()),
     "house.parquet": PARQUET,
+    "house.feather": FEATHER,
+    "house.arrow": arrow_stream(TABLE),
+    "house.jsonl": b"\xef\xbb\xbf" + JSON_LINES + b"\n",
+    "house.ndjson.gz": gzip.compress(JSON_LINES.replace(b"\n", b"\r\n")),
+    "house.xlsx": workbook(Cover=[], House=[[], *SHEET, [None] * 9]),
     "house.npz": table_bytes(lambda file: np.savez(file, **{k: list(TABLE[k]) for k in TABLE})),
 }
 
@@ -162,7 +197,22 @@ def test_columns_are_dropped(tmp_path):
         ("a.npz", table_bytes(lambda f: np.savez(f, X=np.eye(2), y=[1])), "y with as many rows"),
         ("a.npz", table_bytes(lambda f: np.savez(f, a=[1], b=[1, 2])), "columns of one length"),
         ("a.npz", table_bytes(lambda f: np.savez(f, a=1, b=2)), "columns of one length"),
-        ("a.xlsx", b"PK", "a file that ends in .csv, .tsv, .*Got '.*a.xlsx'"),
+        ("a.xls", b"PK", r"a file that ends in .csv, .tsv, .*, .jsonl.*, .xlsx\. Got '.*a.xls'"),
+        ("a.xlsx", b"PK", "Expected a whole .xlsx workbook. .*a.xlsx cannot be read"),
+        ("a.xlsx", NPZ, "Expected a whole .xlsx workbook"),
+        ("a.xlsx", workbook(A=[], B=[]), "Expected a sheet with values. .*a.xlsx has none"),
+        ("a.xlsx", workbook(A=[["a", "b"]]), "Expected rows below the header"),
+        ("a.xlsx", workbook(A=[["a", None, "b"], [1, 2, 3]]), "sheet 'A', has none above column 2"),
+        ("a.xlsx", workbook(A=[["a", "b"], [1, 2, "so"]]), "2 columns, .* beside them, 'so'"),
+        ("a.xlsx", workbook(May=SHEET, June=SHEET), "several. .* 'May', 'June': pass one as sheet"),
+        ("a.feather", b"a,b\n1,2\n", "Expected a whole Arrow or Feather file"),
+        ("a.feather", FEATHER[:-9], "Expected a whole Arrow or Feather file"),
+        ("a.arrow", arrow_stream(pd.DataFrame({"a": [[1]], "b": [2]})), "lists or records in 'a'"),
+        ("a.jsonl", b'{"a": 1}\n\n{"a": ', "JSON object in each line. .* in line 3"),
+        ("a.jsonl", b"[1, 2]\n", "JSON object in each line. .*a.jsonl has list in line 1"),
+        ("a.jsonl", b'{"a": {"b": 1}}\n', "a list or an object in 'a' of line 1"),
+        ("a.jsonl", b"\n", "Expected rows"),
+        ("a.jsonl.gz", b'{"a": 1}', "a whole gzip file"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(tmp_path, name, content, words):
@@ -176,10 +226,78 @@ def test_what_is_not_there_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"Expected a data file. There is none at .*a.csv"):
         load_dataset(tmp_path / "a.csv")
     (tmp_path / "b.csv").mkdir()
-    with pytest.raises(ValueError, match=r"b.csv is a folder"):
+    with pytest.raises(ValueError, match=r"folder of .parquet files. .*b.csv has none"):
         load_dataset(tmp_path / "b.csv")
     with pytest.raises(ValueError, match=f"among {', '.join(BUILT_IN)}. Got 'irises'"):
         load_dataset("irises")
+
+
+def test_a_sheet_is_chosen_by_its_name(tmp_path):
+    later = [[*TABLE], [3, "#N/A", "x", 30.0], [4, None, "y"]]
+    path = file(tmp_path, "a.xlsx", workbook(May=SHEET, June=later))
+    assert load_dataset(path, "price", sheet="May").X["b"].tolist() == [0.5, 1.5]
+    table = read_table(path, sheet="June")
+    assert table["a"].tolist() == [3, 4]
+    assert table[["b", "price"]].isna().sum().tolist() == [2, 1]
+    with pytest.raises(ValueError, match=r"a sheet of .*, 'May', 'June'\. Got 'July'"):
+        read_table(path, sheet="July")
+    with pytest.raises(ValueError, match=r"ends in .xlsx, or of a database. Got 'May' and"):
+        read_table(file(tmp_path, "a.csv", FILES["house.csv"]), sheet="May")
+
+
+def test_keys_that_a_line_lacks_are_missing(tmp_path):
+    path = file(tmp_path, "a.jsonl", b'{"a": 1}\n{"b": "x", "a": 2}\n{"b": null}\n')
+    table = read_table(path)
+    assert table["a"].tolist()[:2] == [1, 2]
+    assert table.isna().sum().tolist() == [1, 2]
+
+
+def test_a_folder_of_parquet_files(tmp_path):
+    folder = tmp_path / "houses"
+    folder.mkdir()
+    for name, table in (("1", TABLE), ("2", TABLE.astype({"a": float, "c d": "category"}))):
+        table.to_parquet(folder / f"{name}.parquet")
+    dataset = load_dataset(folder, "price")
+    assert (dataset.name, dataset.X["a"].tolist()) == ("houses", [1, 2, 1, 2])
+    TABLE.assign(a=["x", "y"]).to_parquet(folder / "3.parquet")
+    with pytest.raises(ValueError, match=r"3.parquet has text in 'a', where the first has numbers"):
+        load_dataset(folder, "price")
+
+
+class TestDatabases:
+    @pytest.fixture
+    def shop(self, tmp_path):
+        with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+            TABLE.to_sql("houses", connection, index=False)
+            TABLE.to_sql("flats", connection, index=False)
+        return f"sqlite:///{tmp_path / 'shop.db'}"
+
+    def test_a_table_by_its_name(self, shop, tmp_path):
+        dataset = load_dataset(shop, "price", sheet="houses")
+        assert dataset.name == "shop"
+        pd.testing.assert_frame_equal(dataset.X, TABLE.drop(columns="price"))
+        with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+            connection.execute("DROP TABLE flats")
+        assert read_table(shop).shape == (2, 4)
+
+    def test_what_is_wrong_is_said(self, shop, monkeypatch):
+        with pytest.raises(
+            ValueError, match=r"a table, as there are several\. .*'flats', 'houses'"
+        ):
+            read_table(shop)
+        with pytest.raises(ValueError, match=r"Expected a table of .*Got 'huts'"):
+            read_table(shop, sheet="huts")
+        with pytest.raises(
+            FileNotFoundError, match=r"Expected a database. There is none at no\.db"
+        ):
+            read_table("sqlite:///no.db")
+        with pytest.raises(ValueError, match=r"without a password"):
+            read_table("postgresql://me:secret@here/shop")
+        with pytest.raises(ValueError, match=r"Expected a database to read\. nosql://shop"):
+            read_table("nosql://shop")
+        monkeypatch.setattr(databases, "memory", lambda: 500)
+        with pytest.raises(ValueError, match="fits into memory"):
+            read_table(shop, sheet="houses")
 
 
 def test_a_column_that_counts_the_rows_is_left_out(tmp_path):

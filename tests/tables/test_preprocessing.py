@@ -306,3 +306,13 @@ def test_foreign_json_is_a_value_error_or_just_as_good(place, value):
 def test_the_error_says_what_is_wrong_with_json(part, key, value, words):
     with pytest.raises(ValueError, match=f"Expected Preprocessing as to_json wrote it.*{words}"):
         Preprocessing.from_json(GOOD | {part: GOOD[part] | {key: value}})
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-3, 1.0, 3e4, 1e300])
+def test_predictions_have_the_digits_of_a_float32(scale):
+    target = Target(("y",), "regression", mean=(5 * scale,), scale=(scale,))
+    output = torch.tensor([[0.1], [1 / 3], [-2.0]])
+    told = target.predictions(output)["prediction"]
+    np.testing.assert_allclose(told, target.predict(output), rtol=1e-7)
+    if scale == 1.0:
+        assert told.tolist() == [5.1, 5.33333334, 3.0]

@@ -16,6 +16,7 @@ from torchsparcs.command.options import (
     DATASETS,
     ENGINES,
     FORMATS,
+    KINDS,
     RULES,
     SCORINGS,
     TASKS,
@@ -26,6 +27,7 @@ from torchsparcs.command.options import (
     Pick,
     Quiet,
     Run,
+    Sheet,
     check_alone,
     checked_device,
     class_weight_of,
@@ -79,7 +81,8 @@ def search(
         str,
         typer.Argument(
             metavar="DATA",
-            help=f"A CSV, Parquet or NPZ file, or one of {', '.join(DATASETS)}.",
+            help="A file: CSV, Parquet (or a folder of them), Excel, JSON lines, Feather or NPZ; "
+            f"a database, sqlite:///FILE; or one of {', '.join(DATASETS)}.",
         ),
     ] = "digits",
     target: Annotated[
@@ -90,11 +93,20 @@ def search(
             "target, label, class or y.",
         ),
     ] = None,
+    sheet: Sheet = None,
     drop: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COL",
             help="A column to leave out, such as an identifier; several times for several.",
+        ),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=KIND",
+            help=f"What a column is, where the data do not show it: {', '.join(KINDS)}, or its "
+            "categories in their order, as in size=S,M,L.",
         ),
     ] = None,
     task: Annotated[str, typer.Option(metavar="|".join(TASKS))] = "auto",
@@ -176,7 +188,9 @@ def search(
         check_alone(context, "--resume", "--engine", "--address", "--quiet")
     options: dict[str, Any] = {
         "target": target[0] if target and len(target) == 1 else tuple(target or ()) or None,
+        "sheet": sheet,
         "drop": tuple(drop or ()),
+        "kinds": tuple(kind or ()),
         "task": task,
         "max_parameters": max_parameters,
         "pick": one_of("--pick", pick, RULES),
@@ -252,6 +266,15 @@ def predict(
             "--output", "-o", metavar="FILE", help="A .csv or .parquet file, instead of printing."
         ),
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL",
+            help="A column of DATA to have beside the predictions, such as an identifier; several "
+            "times for several.",
+        ),
+    ] = None,
+    sheet: Sheet = None,
     pick: Pick = None,
     interval: Annotated[
         float | None,
@@ -269,7 +292,17 @@ def predict(
     """Predict every row of a table, as CSV. Of classes it gives each one's probability."""
     with loading():
         from torchsparcs.command import runs
-    runs.predict(run, data, output, pick=pick, interval=interval, raw=raw, force=force)
+    runs.predict(
+        run,
+        data,
+        output,
+        keep=keep or (),
+        sheet=sheet,
+        pick=pick,
+        interval=interval,
+        raw=raw,
+        force=force,
+    )
 
 
 @app.command()
@@ -283,6 +316,10 @@ def export(
             "--output", "-o", metavar="FILE", help="By default model-PICK in the run folder."
         ),
     ] = None,
+    encoded: Annotated[
+        bool,
+        typer.Option("--encoded", help="ONNX that takes one matrix of encoded columns instead."),
+    ] = False,
     int8: Annotated[
         bool, typer.Option("--int8", help="C with weights and activities of one byte.")
     ] = False,
@@ -306,9 +343,20 @@ def export(
         raise typer.BadParameter(f"Expected {lacking} with it.", param_hint=given)
     if measure is not None:
         one_of("--measure", measure, CHIPS)
+    if encoded and format != "onnx":
+        raise typer.BadParameter("Expected --format onnx with it.", param_hint="--encoded")
     with loading():
         from torchsparcs.command import runs
-    runs.export(run, format, output, pick=pick, calibration=data, chip=measure, force=force)
+    runs.export(
+        run,
+        format,
+        output,
+        pick=pick,
+        encoded=encoded,
+        calibration=data,
+        chip=measure,
+        force=force,
+    )
 
 
 @app.command()

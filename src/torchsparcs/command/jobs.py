@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 
 from torchsparcs.command.console import print_files, print_front, summary
-from torchsparcs.command.messages import forcible, say
+from torchsparcs.command.messages import reworded, say
 from torchsparcs.command.splits import split_by
-from torchsparcs.export.deployment import to_onnx
+from torchsparcs.export.writing import to_onnx
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import Record, read_json
 from torchsparcs.parallel.executor import engine_of
@@ -23,7 +23,9 @@ from torchsparcs.searching.folded import counted_rows
 from torchsparcs.searching.folder import check_folder, free_folder
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
+from torchsparcs.tables.databases import is_database
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset, table_name
+from torchsparcs.tables.kinds import parsed_kinds, text_kinds
 from torchsparcs.tables.parquet import ParquetFiles
 from torchsparcs.tables.readers import FILES
 from torchsparcs.tables.streams import RowStream
@@ -42,7 +44,9 @@ class Job(Record):
 
     data: str
     target: str | tuple[str, ...] | None = None
+    sheet: str | None = None
     drop: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     task: str = "auto"
     max_parameters: int | None = None
     pick: str = "smallest"
@@ -67,10 +71,15 @@ class Job(Record):
             job = cls.from_json(read_json(path))
         except ValueError as error:
             raise ValueError(f"Expected a search to go on with. {path} is damaged.") from error
-        if job.data in BUILT_IN:
+        if not job.is_file:
             return job
         there = os.path.normpath(os.path.join(os.path.realpath(folder), job.data))
         return dataclasses.replace(job, data=there)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the data are in a file or a folder, not built in nor in a database."""
+        return self.data not in BUILT_IN and not is_database(self.data)
 
     def run(
         self,
@@ -100,6 +109,7 @@ class Job(Record):
                 class_weight=self.class_weight,
                 penalty_weights=self.penalty_weights or "auto",
                 max_parameters=self.max_parameters,
+                kinds=parsed_kinds(self.kinds),
                 config=None if count is None else SearchConfig(steps=count, longest=count),
                 seed=self.seed,
                 device=self.device,
@@ -115,8 +125,9 @@ class Job(Record):
 
     def _begin(self, folder: Path, steps: Steps) -> None:
         steps.clear()
-        is_file = self.data not in BUILT_IN
-        there = dataclasses.replace(self, data=_seen_from(folder, self.data)) if is_file else self
+        there = self
+        if self.is_file:
+            there = dataclasses.replace(self, data=_seen_from(folder, self.data))
         text = json.dumps(there.to_json(), indent=1) + "\n"
         write_atomically(folder / PARTS / JOB, text.encode())
 
@@ -128,8 +139,8 @@ class Job(Record):
         splits = [name for name in (self.group, self.time) if name is not None]
         target = list(self.target) if isinstance(self.target, tuple) else self.target
         path = Path(self.data)
-        is_table = path.is_file() and path.name.lower().endswith((*FILES,))
-        if is_table and (size := _size(path)) > LARGE:
+        is_table = self.is_file and (path.is_dir() or path.name.lower().endswith((*FILES,)))
+        if is_table and path.exists() and (size := _size(path)) > LARGE:
             if splits:
                 raise ValueError(
                     f"Expected a table of at most {LARGE:,} bytes, as a column splits its rows. "
@@ -137,8 +148,14 @@ class Job(Record):
                 )
             console.print(f"{path.name}: too large to be read whole, {size:,} bytes")
             return RowStream.of(path, target, drop=self.drop), None, self.validation, None
-        kept = [name for name in self.drop if name not in splits]
-        dataset = load_dataset(self.data, target, drop=kept)
+        with reworded():
+            dataset = load_dataset(
+                self.data,
+                target,
+                drop=[name for name in self.drop if name not in splits],
+                text=text_kinds(parsed_kinds(self.kinds)),
+                sheet=self.sheet,
+            )
         X, y, _, _ = counted_rows(dataset.X, dataset.y, None)
         validation, groups = self.validation, None
         if splits:
@@ -178,7 +195,7 @@ def folder_for(data: str, out: Path | None, force: bool) -> Path:
     if out is None and is_unfinished(usual := free_folder(name, force=True)) and not force:
         say(f"{usual} has an unfinished search: sparcs search --resume {usual} goes on with it.")
     folder = free_folder(name, force=force) if out is None else out
-    with forcible():  # before the work, what would only show after it
+    with reworded():  # before the work, what would only show after it
         check_folder(folder, force=force)
     return folder
 
@@ -194,7 +211,7 @@ def _seen_from(folder: Path, path: str) -> str:
 
 def _size(path: Path) -> int:
     """The bytes of a table once it is unpacked, as far as its file tells."""
-    if path.suffix.lower() == ".parquet":
+    if path.is_dir() or path.suffix.lower() == ".parquet":
         return ParquetFiles(path).size
     return path.stat().st_size * (PACKED if path.suffix.lower() == ".gz" else 1)
 

@@ -54,10 +54,17 @@ def one_line_warnings() -> Iterator[None]:
         yield
 
 
+# What errors of the library say to do, and how the command line does it.
+WORDS = {"force it": "use --force", "pass one as sheet": "choose one with --sheet"}
+
+
 @contextlib.contextmanager
-def forcible() -> Iterator[None]:
+def reworded() -> Iterator[None]:
     """Reword errors that say what to do into the words of the command line."""
     try:
         yield
     except ValueError as error:
-        raise ValueError(str(error).replace("force it", "use --force")) from error
+        words = str(error)
+        for ours, theirs in WORDS.items():
+            words = words.replace(ours, theirs)
+        raise ValueError(words) from error

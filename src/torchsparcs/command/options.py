@@ -12,6 +12,7 @@ import typer
 
 DATASETS = ("digits", "iris", "wine", "breast_cancer", "diabetes")
 TASKS = ("auto", "classification", "regression")
+KINDS = ("number", "text", "date", "day-month-year", "month-day-year")
 RULES = ("best", "smallest")
 ENGINES = ("auto", "local", "processes", "ray")
 FORMATS = ("onnx", "safetensors", "torch", "c", "python", "javascript")
@@ -27,6 +28,12 @@ Pick = Annotated[
     typer.Option(
         metavar="best|smallest|linear|N",
         help="The network: by a rule or by its number in the table; by default as in the search.",
+    ),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Of a workbook with several sheets, or a database with several tables."
     ),
 ]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda")]

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from torchsparcs import experiments
 from torchsparcs.command.console import open_console, pairs
-from torchsparcs.command.messages import forcible, say, tell
+from torchsparcs.command.messages import reworded, say, tell
 from torchsparcs.command.options import checked_device
 from torchsparcs.experiments.experiment import Claim
 from torchsparcs.parallel.executor import engine_of
@@ -60,7 +60,7 @@ def reproduce(
     folder = Path("runs") / (f"{name}-quick" if quick else name) if out is None else out
     options = ["--quick"] * quick + [f"--device {device}"] * (device != "auto")
     try:
-        with forcible():
+        with reworded():
             content = experiments.reproduce(
                 experiment,
                 folder,

@@ -5,24 +5,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
 from torchsparcs.command.jobs import clear_leftovers
-from torchsparcs.command.messages import forcible, tell
+from torchsparcs.command.messages import reworded, tell
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.code import to_c
-from torchsparcs.export.deployment import to_onnx
 from torchsparcs.export.formats import CODE, FORMATS
 from torchsparcs.export.measuring import check_chip, measure
 from torchsparcs.export.quantization import QuantizedNetwork, quantize
 from torchsparcs.export.saving import save
+from torchsparcs.export.writing import to_onnx
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.report.page import check_place
 from torchsparcs.searching.result import Candidate, SearchResult, load_result
+from torchsparcs.tables.columns import check_known, check_names
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
-from torchsparcs.tables.readers import WRITERS, read_table, without_formulas
+from torchsparcs.tables.readers import read_table
 from torchsparcs.tables.target import with_targets
+from torchsparcs.tables.writers import WRITERS, without_formulas
 
 
 def show(run: Path) -> None:
@@ -51,6 +54,8 @@ def predict(
     data: str,
     output: Path | None,
     *,
+    keep: Sequence[str] = (),
+    sheet: str | None = None,
     pick: str | None,
     interval: float | None = None,
     raw: bool,
@@ -58,7 +63,8 @@ def predict(
 ) -> None:
     """Print the predictions for ``data``, or write them to the file ``output``.
 
-    ``interval``: from and to between which such a share of the numbers lies as well.
+    ``interval``: from and to between which such a share of the numbers lies as well. Columns to
+    ``keep`` stand before them, those of a CSV that no network reads as they are there.
     """
     ending = ".csv" if output is None else output.suffix.lower()
     if ending not in WRITERS:
@@ -68,14 +74,21 @@ def predict(
     result = _loaded(run)
     if result.preprocessing is None:
         raise ValueError(f"Expected a search of a table to predict one. {run} is one of a network.")
-    written = result.inputs.written_names
-    table = load_dataset(data).X if data in BUILT_IN else read_table(data, text=written)
+    inputs = result.inputs
+    read = {column.name for column in inputs.columns if column.encoded_names}
+    text = {*inputs.text_names, *({*keep} - read)}  # an identifier keeps its zeros
+    with reworded():
+        table = load_dataset(data).X if data in BUILT_IN else read_table(data, text, sheet)
     table.columns = [str(column) for column in table.columns]
+    check_known("columns to keep", keep, table.columns)
     rule = _rule(result, pick)
     predictions = result.target.predictions(result.outputs(table, rule))
     if interval is not None:
         ends = result.predict_interval(table, interval, rule)
         predictions = predictions.assign(**_interval_columns(ends, result.target.names))
+    if keep:
+        predictions = pd.concat([table[[*keep]], predictions], axis=1)
+        check_names(predictions.columns)
     is_safe = raw or ending != ".csv"
     content = WRITERS[ending](predictions if is_safe else without_formulas(predictions))
     if output is None:
@@ -102,11 +115,15 @@ def export(
     output: Path | None,
     *,
     pick: str | None,
-    calibration: str | None,
-    chip: str | None,
+    encoded: bool = False,
+    calibration: str | None = None,
+    chip: str | None = None,
     force: bool,
 ) -> None:
-    """Write the picked network as a file of that format, in int8 fitted to ``calibration``."""
+    """Write the picked network as a file of that format.
+
+    ONNX may take ``encoded`` columns; C may be in int8, fitted to ``calibration``.
+    """
     ending, write, note = FORMATS[format]
     if output is not None and output.suffix.lower() != ending:
         raise ValueError(
@@ -127,6 +144,9 @@ def export(
         _export_network(candidate, format, path)
         note = "It takes rows of shape {shape}, as the network that was searched."
         note = note.format(shape=candidate.row_shape)
+    elif encoded:
+        to_onnx(result.deployed(candidate), path, encoded=True)
+        note = "It takes the encoded columns in their own units; their names are in its metadata."
     else:
         write(result.deployed(candidate), path)
     tell(f"{candidate.architecture}: {candidate.parameters:,} parameters in {path}")
@@ -163,7 +183,7 @@ def _rows_of(result: SearchResult, data: str) -> tuple[Any, Any]:
     target = result.target
     writings = zip(target.names, target.writings or [None] * len(target.names), strict=True)
     written = [name for name, writing in writings if writing is not None]
-    table = read_table(data, text=(*result.inputs.written_names, *written))
+    table = read_table(data, text=(*result.inputs.text_names, *written))
     table.columns = [str(column) for column in table.columns]
     names = [*target.names]
     if not {*names} <= {*table.columns}:
@@ -200,5 +220,5 @@ def _rule(result: SearchResult, pick: str | None) -> str | int:
 
 
 def _check_file(path: Path, force: bool) -> None:
-    with forcible():
+    with reworded():
         check_place(path, force=force)

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torchsparcs.export.code import to_c, to_javascript, to_python
-from torchsparcs.export.deployment import DeployedNetwork, to_onnx, to_torch_export
+from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.export.saving import save
+from torchsparcs.export.writing import to_onnx, to_torch_export
 
 # Source code, which bare networks can leave as too.
 CODE = {"c": to_c, "python": to_python, "javascript": to_javascript}
@@ -14,7 +15,7 @@ FORMATS: dict[str, tuple[str, Callable[[DeployedNetwork, Path], None], str]] = {
     "onnx": (
         ".onnx",
         to_onnx,
-        "It takes the encoded columns in their own units; their names are in its metadata.",
+        "It takes the columns of the table that the network reads, each by its name.",
     ),
     "safetensors": (
         ".safetensors",

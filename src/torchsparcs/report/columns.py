@@ -8,6 +8,8 @@ from torchsparcs.files.visible import shortened, visible
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.tables.encoding import Column
 
+MARKS = {".": "point", ",": "comma"}
+LEFT_OUT = ("constant", "identifier")
 MOST_COLUMNS = 200  # of the table, one by one
 # How columns of each kind are counted.
 KINDS = {
@@ -35,20 +37,27 @@ def columns_of(result: SearchResult) -> dict[str, Any] | None:
 
 def _content(column: Column, mean: Sequence[float], scale: Sequence[float]) -> str:
     """What is in a column, of whose encoded columns the first has the first mean and scale."""
-    count = len(column.categories or ())
-    words = {
-        "text": f"text, {count:,} categories{' and others as one' * column.has_rest}",
-        "ordered": f"{count:,} ordered categories",
-        "date": f"date, {count:,} parts of a calendar",
-        "constant": "constant, left out",
-        "identifier": "identifier or free text, left out",
-    }
-    if column.kind == "number":
-        unit = f" {column.writing.unit}" if column.writing and column.writing.unit else ""
-        content = f"number, {mean[0]:.4g} ± {scale[0]:.4g}{visible(unit)}"
-    else:
-        content = words[column.kind]
+    words = [_words(column, mean, scale)]
+    if column.is_chosen and column.kind not in LEFT_OUT:
+        words.append("as was asked for")
+    if column.writing is not None:
+        words.append(f"written with a decimal {MARKS[column.writing.decimal]}")
+    content = ", ".join(words)
     return content if column.gaps == "none" else f"{content}; some are missing"
+
+
+def _words(column: Column, mean: Sequence[float], scale: Sequence[float]) -> str:
+    count, reason = len(column.categories or ()), column.reason or "identifier or free text"
+    unit = f" {visible(column.writing.unit)}" if column.writing and column.writing.unit else ""
+    order = {"": "", "%d": ", the day first", "%m": ", the month first"}[column.order[:2]]
+    return {
+        "number": lambda: f"number, {mean[0]:.4g} ± {scale[0]:.4g}{unit}",
+        "text": lambda: f"text, {count:,} categories{' and others as one' * column.has_rest}",
+        "ordered": lambda: f"{count:,} ordered categories",
+        "date": lambda: f"date{order}, {count:,} parts of a calendar",
+        "constant": lambda: "constant, left out",
+        "identifier": lambda: f"{reason}, left out",
+    }[column.kind]()
 
 
 def kinds_words(columns: Sequence[Column]) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.searching.candidates import Attempt, Candidate, is_same
+from torchsparcs.searching.explanation import Explanations
 from torchsparcs.searching.folder import read_run, write_run
 from torchsparcs.searching.intervals import interval_around
 from torchsparcs.searching.scoring import Scoring, recorded_scoring
@@ -27,7 +28,7 @@ LEAST_TOLERANCE = 1e-3  # of a score: nobody pays parameters for less
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class SearchResult(Explanations):
     """The front, from the smallest network to the one with the best score.
 
     Attributes:

@@ -23,6 +23,7 @@ from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.training.config import TrainConfig
@@ -45,6 +46,7 @@ def search(
     sample_weight: Any = None,
     class_weight: Any = None,
     scoring: Any = "auto",
+    kinds: Kinds | None = None,
     activation: str = "relu",
     config: SearchConfig | TrainConfig | None = None,
     seed: int | None = None,
@@ -109,6 +111,9 @@ def search(
             "mape", "pinball_0.9", of which the last three are trained for too; or a scorer of
             scikit-learn's, by name or as it is. "auto" is R², or accuracy, or where a class is rare
             (below a fifth of an even share) log loss.
+        kinds: what columns are, by their names, where the data do not show it: "number", "text",
+            "date", "day-month-year", "month-day-year", or the categories in their order, as in
+            ``{"zip": "text", "size": ["S", "M", "L"]}``. What is not of the kind is missing.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the
@@ -142,6 +147,7 @@ def search(
                 "penalty_weights": not is_auto(penalty_weights),
                 "activation": activation != "relu",
                 "class_weight": class_weight is not None,
+                "kinds": kinds is not None,
             }
             if any(for_tables.values()):
                 named = ", ".join(name for name, is_given in for_tables.items() if is_given)
@@ -159,7 +165,7 @@ def search(
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
             seed = 0 if seed is None else seed
             preprocessing, rows, seen = _prepared(
-                X, y, task, sample_weight, class_weight, groups, seed
+                X, y, task, sample_weight, class_weight, groups, seed, kinds
             )
             folded = FoldedData.of(
                 preprocessing, *rows, validation=validation, seed=seed, scoring=scoring
@@ -243,7 +249,14 @@ def _workers(executor: Executor, engine: str | Engine, *, is_long: bool) -> Iter
 
 
 def _prepared(
-    X: Any, y: Any, task: str, sample_weight: Any, class_weight: Any, groups: Any, seed: int
+    X: Any,
+    y: Any,
+    task: str,
+    sample_weight: Any,
+    class_weight: Any,
+    groups: Any,
+    seed: int,
+    kinds: Kinds | None,
 ) -> tuple[Preprocessing, Rows, int]:
     """The preprocessing, the rows to work on (X, y, weights, groups), and how many there were."""
     if isinstance(X, np.memmap) and sample_weight is None and groups is None:
@@ -253,7 +266,7 @@ def _prepared(
             raise ValueError(
                 "Expected neither y nor sample weights nor groups beside a stream. Got some."
             )
-        sample = X.sample(task, seed)
+        sample = X.sample(task, seed, kinds)
         _check_classes(class_weight, sample.preprocessing.target)
         weight = class_weighted(sample.y, class_weight)
         return sample.preprocessing, (sample.X, sample.y, weight, None), sample.rows
@@ -263,7 +276,7 @@ def _prepared(
     target = Target.fit(y, task, weight)
     _check_classes(class_weight, target)
     weight = class_weighted(y, class_weight, weight)
-    return Preprocessing(Inputs.fit(X, weight), target), (X, y, weight, groups), len(X)
+    return Preprocessing(Inputs.fit(X, weight, kinds), target), (X, y, weight, groups), len(X)
 
 
 def _check_classes(class_weight: Any, target: Target) -> None:

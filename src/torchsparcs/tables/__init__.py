@@ -3,13 +3,17 @@
 # The files that other rooms may use; the rest are this room's own.
 __all__ = [
     "columns",
+    "databases",
     "datasets",
     "dates",
     "encoding",
+    "entries",
+    "kinds",
     "parquet",
     "preprocessing",
     "readers",
     "standardization",
     "streams",
     "target",
+    "writers",
 ]

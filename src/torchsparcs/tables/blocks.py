@@ -11,7 +11,7 @@ from torch import Tensor
 from torchsparcs.files.reading import first_line
 from torchsparcs.tables.datasets import divided, resolved_target
 from torchsparcs.tables.parquet import ParquetFiles, Span
-from torchsparcs.tables.readers import END, TextFile
+from torchsparcs.tables.text_files import END, TextFile
 
 CELLS = 2**20  # of a block
 LEAST_ROWS, MOST_ROWS = 2**10, 2**16  # of a block

@@ -1,6 +1,7 @@
 """Tables as columns, whether they come as array, tensor or DataFrame."""
 
 import datetime
+import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -201,6 +202,18 @@ def check_names(names: Sequence[str]) -> None:
         raise ValueError(
             f"Expected columns with different names. Got more than one {quoted(several)}."
         )
+
+
+def check_known(what: str, names: Sequence[str], columns: Sequence[str]) -> None:
+    """A ValueError for ``names`` that are not among ``columns``, with the closest one that is."""
+    for name in names:
+        if name not in columns:
+            lowered = {column.lower(): column for column in columns}
+            close = difflib.get_close_matches(str(name).lower(), lowered, n=1)
+            hint = f" Did you mean {lowered[close[0]]!r}?" if close else ""
+            raise ValueError(
+                f"Expected {what} among the columns {quoted(columns)}. Got {name!r}.{hint}"
+            )
 
 
 def weighted_rows(table: Table, sample_weight: Any) -> tuple[Table, np.ndarray | None]:

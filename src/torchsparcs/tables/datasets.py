@@ -1,8 +1,7 @@
 """Data sets by file or by name, as a table of inputs and a target."""
 
-import difflib
 import importlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from torchsparcs.files.reading import quoted
-from torchsparcs.tables.columns import check_names
+from torchsparcs.tables.columns import check_known, check_names
+from torchsparcs.tables.databases import database_name, is_database
 from torchsparcs.tables.readers import ending_of, read_table
 
 TARGETS = ("target", "label", "class", "y")
@@ -47,19 +47,21 @@ def load_dataset(
     target: str | Sequence[str] | None = None,
     *,
     drop: str | Sequence[str] = (),
+    text: Collection[str] = (),
+    sheet: str | None = None,
 ) -> Dataset:
     """Load the data in a file, or those of a name in :data:`BUILT_IN`.
 
-    Files end in .csv or .tsv (separated by comma, semicolon, tab or bar; also .gz), .parquet or
-    .npz (arrays X and y, or one array for each column). The target is a column, or a list of them;
-    without one it is the column called target, label, class or y. Columns to ``drop`` are left out.
+    ``source``, ``text`` and ``sheet`` are as in :func:`torchsparcs.tables.readers.read_table`. The
+    target is a column, or a list of them; without one it is the column called target, label, class
+    or y. Columns to ``drop`` are left out.
 
     >>> iris = load_dataset("iris")
     >>> iris.X.shape, iris.target, sorted(set(iris.y))
     ((150, 4), 'target', ['setosa', 'versicolor', 'virginica'])
     """
     name = table_name(source)
-    table = _built_in(name) if name == str(source) else read_table(source)
+    table = _built_in(name) if name == str(source) else read_table(source, text, sheet)
     table.columns = [str(column) for column in table.columns]
     is_npz = str(source).lower().endswith(".npz")
     target = resolved_target(target, [*table.columns], drop=drop, is_npz=is_npz)
@@ -67,10 +69,14 @@ def load_dataset(
 
 
 def table_name(source: str | Path) -> str:
-    """The built-in name, or that of the file without its ending."""
+    """The built-in name, or that of the file without its ending, the folder or the database."""
     if str(source) in BUILT_IN:
         return str(source)
+    if is_database(source):
+        return database_name(str(source))
     path = Path(source)
+    if path.is_dir():
+        return path.resolve().name
     if not path.exists() and str(source) == path.stem:
         raise ValueError(
             f"Expected a file or a data set among {', '.join(BUILT_IN)}. Got {str(source)!r}."
@@ -103,13 +109,13 @@ def resolved_target(
     """``target``, or the column with the name of one, checked with what is to be dropped."""
     check_names(columns)
     dropped = _several(drop)
-    _check_known("columns to drop", dropped, columns)
+    check_known("columns to drop", dropped, columns)
     left = [column for column in columns if column not in dropped]
     target = _default_target(left, is_npz) if target is None else target
     wanted = _several(target)
     if not wanted or len(set(wanted)) < len(wanted):
         raise ValueError(f"Expected different columns as targets. Got {wanted!r}.")
-    _check_known("a target", wanted, columns)
+    check_known("a target", wanted, columns)
     if both := [name for name in wanted if name in dropped]:
         raise ValueError(f"Expected a target that is not dropped. Got {quoted(both)}.")
     if len(wanted) == len(left):
@@ -128,17 +134,6 @@ def _default_target(columns: Sequence[str], is_npz: bool) -> str | list[str]:
         f"Expected a target: one column called {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, or the "
         f"name of another. The columns are {quoted(columns)}."
     )
-
-
-def _check_known(what: str, names: Sequence[str], columns: Sequence[str]) -> None:
-    for name in names:
-        if name not in columns:
-            lowered = {column.lower(): column for column in columns}
-            close = difflib.get_close_matches(str(name).lower(), lowered, n=1)
-            hint = f" Did you mean {lowered[close[0]]!r}?" if close else ""
-            raise ValueError(
-                f"Expected {what} among the columns {quoted(columns)}. Got {name!r}.{hint}"
-            )
 
 
 def _several(names: str | Sequence[str]) -> list[str]:

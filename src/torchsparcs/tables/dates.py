@@ -3,58 +3,97 @@
 With d the day of the year and h the hour, the time of the year is sin and cos of
 2π (d − 1) / 365.25, that of the day sin and cos of 2π h / 24, so that December lies beside January
 and 23 h beside 0 h. What counts is the time that people there read from their clock: zones are left
-out.
+out. All of it is arithmetic on days, so that an exported network does it as well.
 """
 
 import datetime
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
-from torchsparcs.tables.entries import NUMBERS, is_missing
+from torchsparcs.tables.entries import NUMBERS, distinct_entries, is_missing
 
 ISO = re.compile(
     r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?"
 )
 WRITTEN = re.compile(r"[0-9]{1,2}([./])[0-9]{1,2}\1[0-9]{4}")  # the day or the month first
+# Orders of day, month and year in text that is not as ISO 8601 has it.
+ORDERS = ("%d.%m.%Y", "%m.%d.%Y", "%d/%m/%Y", "%m/%d/%Y")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAY, START = pd.Timedelta(days=1), pd.Timestamp(2000, 1, 1)  # small numbers, for float32
+FIRST = 5  # the day of the week of 2000-01-01, a Saturday
 
 
-def _days(dates: pd.DatetimeIndex) -> Any:
-    return (dates - START) / DAY
+def _divided(days: Tensor, by: float) -> Tensor:
+    return torch.floor(days / by)
 
 
-def _hours(dates: pd.DatetimeIndex) -> Any:
-    return (dates - dates.normalize()) / DAY * 24
+def _year_start(year: Tensor) -> Tensor:
+    """Days from 2000-01-01 to the first of January of a year since 2000, by the leap years."""
+    leaps = _divided(year + 3, 4) - _divided(year + 99, 100) + _divided(year + 399, 400)
+    return 365 * year + leaps
 
 
-def _year_angle(dates: pd.DatetimeIndex) -> Any:
-    return 2 * np.pi * (dates.day_of_year - 1) / 365.25
+def _year(days: Tensor) -> Tensor:
+    """The year since 2000: a guess by the mean length of a year is at most one too high or low."""
+    day = torch.floor(days)
+    guess = _divided(day, 365.2425)
+    return guess + (_year_start(guess + 1) <= day).double() - (_year_start(guess) > day).double()
 
 
-def _day_angle(dates: pd.DatetimeIndex) -> Any:
-    return 2 * np.pi * _hours(dates) / 24
+def _day_of_year(days: Tensor) -> Tensor:
+    """From 0 on the first of January."""
+    return torch.floor(days) - _year_start(_year(days))
 
 
-def _is_weekday(place: int) -> Callable[[pd.DatetimeIndex], Any]:
-    return lambda dates: np.where(dates.isna(), np.nan, dates.day_of_week == place)
+def _day_of_month(days: Tensor) -> Tensor:
+    """With the year from March on, the k-th month begins on day ⌊(153 k + 2) / 5⌋."""
+    year, day = _year(days), torch.floor(days)
+    march = _year_start(year + 1) - 306
+    start = torch.where(day >= march, march, _year_start(year) - 306)
+    since = day - start
+    month = _divided(5 * since + 2, 153)
+    return since - _divided(153 * month + 2, 5) + 1
 
 
-# What a date becomes, part by part.
-PARTS: dict[str, Callable[[pd.DatetimeIndex], Any]] = {
-    "days since 2000": _days,
-    "years since 2000": lambda dates: dates.year - START.year,
-    "time of year sin": lambda dates: np.sin(_year_angle(dates)),
-    "time of year cos": lambda dates: np.cos(_year_angle(dates)),
-    "day of month": lambda dates: dates.day,
+def _hours(days: Tensor) -> Tensor:
+    return (days - torch.floor(days)) * 24
+
+
+def _year_angle(days: Tensor) -> Tensor:
+    return 2 * math.pi * _day_of_year(days) / 365.25
+
+
+def _day_angle(days: Tensor) -> Tensor:
+    return 2 * math.pi * _hours(days) / 24
+
+
+def _is_weekday(place: int) -> Callable[[Tensor], Tensor]:
+    def is_day(days: Tensor) -> Tensor:
+        day = torch.floor(days) + FIRST
+        found = (day - 7 * _divided(day, 7) == place).double()
+        return torch.where(days.isnan(), days, found)
+
+    return is_day
+
+
+# What a date becomes, part by part, from the days since 2000-01-01 00:00, float64.
+PARTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "days since 2000": lambda days: days,
+    "years since 2000": _year,
+    "time of year sin": lambda days: torch.sin(_year_angle(days)),
+    "time of year cos": lambda days: torch.cos(_year_angle(days)),
+    "day of month": _day_of_month,
     **{name: _is_weekday(place) for place, name in enumerate(WEEKDAYS)},
     "hour": _hours,
-    "time of day sin": lambda dates: np.sin(_day_angle(dates)),
-    "time of day cos": lambda dates: np.cos(_day_angle(dates)),
+    "time of day sin": lambda days: torch.sin(_day_angle(days)),
+    "time of day cos": lambda days: torch.cos(_day_angle(days)),
 }
 
 
@@ -66,8 +105,10 @@ def calendar_parts(dates: pd.DatetimeIndex, names: Sequence[str]) -> np.ndarray:
     array([[1.25e+00, 0.00e+00, 1.00e+00, 6.00e+00],
            [1.52e+03, 4.00e+00, 1.00e+00, 0.00e+00]])
     """
-    parts = [np.asarray(PARTS[name](dates), dtype=np.float64) for name in names]
-    return np.column_stack(parts) if parts else np.empty((len(dates), 0))
+    if not names:
+        return np.empty((len(dates), 0))
+    days = torch.from_numpy(((dates - START) / DAY).to_numpy(dtype=np.float64, copy=True))
+    return torch.stack([PARTS[name](days) for name in names], dim=1).numpy()
 
 
 def dates_in(values: np.ndarray) -> pd.DatetimeIndex | None:
@@ -85,16 +126,14 @@ def dates_in(values: np.ndarray) -> pd.DatetimeIndex | None:
     if values.dtype.kind in NUMBERS:  # a column with nothing in it is read as numbers
         is_empty = values.dtype.kind == "f" and bool(np.isnan(values).all())
         return pd.DatetimeIndex([pd.NaT] * len(values)) if is_empty else None
-    entries = values.tolist()
-    known = {value: _local_time(value) for value in set(entries)}
-    texts = [text for text in known.values() if text is not None]
+    codes, entries = distinct_entries(values)
+    texts = [_local_time(value) for value in entries]
     if "" in texts:
         return None
-    parsed = pd.to_datetime(texts, format="ISO8601", errors="coerce")
+    parsed = pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce"))
     if parsed.isna().any():
         return None
-    times: dict[Any, Any] = dict(zip(texts, parsed, strict=True))
-    return pd.DatetimeIndex([times.get(known[value], pd.NaT) for value in entries])
+    return pd.DatetimeIndex(np.append(parsed.to_numpy(), np.datetime64("NaT"))[codes])
 
 
 def date_orders(values: np.ndarray) -> list[str]:
@@ -113,7 +152,7 @@ def date_orders(values: np.ndarray) -> list[str]:
     if len(marks) != 1 or "" in marks:
         return []
     mark = marks.pop()
-    orders = [mark.join(order) for order in (("%d", "%m", "%Y"), ("%m", "%d", "%Y"))]
+    orders = [order for order in ORDERS if mark in order]
     return [order for order in orders if ordered_dates(np.array(texts), order) is not None]
 
 
@@ -121,6 +160,22 @@ def ordered_dates(values: np.ndarray, order: str) -> pd.DatetimeIndex | None:
     """The dates of a column of text in one of :func:`date_orders`, None where one is not."""
     dates = pd.DatetimeIndex(pd.to_datetime(values, format=order, errors="coerce"))
     return None if (dates.isna() & ~pd.isna(values)).any() else dates
+
+
+def each_date(values: np.ndarray, order: str = "") -> pd.DatetimeIndex:
+    """The dates of a column, as ISO 8601 has them or in one of :data:`ORDERS`; others missing.
+
+    >>> each_date(np.array(["2024-02-29", "soon"], dtype=object)).isna().tolist()
+    [False, True]
+    """
+    if values.dtype.kind == "M":
+        return pd.DatetimeIndex(values)
+    if order:
+        return pd.DatetimeIndex(pd.to_datetime(values, format=order, errors="coerce"))
+    codes, entries = distinct_entries(values)
+    texts = [_local_time(value) or None for value in entries]
+    parsed = pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce"))
+    return pd.DatetimeIndex(np.append(parsed.to_numpy(), np.datetime64("NaT"))[codes])
 
 
 def stray_date(values: np.ndarray, order: str = "") -> tuple[int, Any]:

@@ -1,21 +1,28 @@
 """One column of X, and how its entries become numbers. All of it is data."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import Table
-from torchsparcs.tables.dates import PARTS, calendar_parts, dates_in, ordered_dates, stray_date
+from torchsparcs.tables.dates import (
+    PARTS,
+    calendar_parts,
+    dates_in,
+    each_date,
+    ordered_dates,
+    stray_date,
+)
 from torchsparcs.tables.entries import (
     StrayEntry,
     as_numbers,
-    entries_of,
-    is_missing,
+    distinct_entries,
     number,
+    parsed_numbers,
     rows_in,
     text_of,
 )
@@ -42,6 +49,7 @@ class Column(Record):
         others: the texts that count as "other", () where they are too long to keep.
         order: of day, month and year where dates are text and not as ISO 8601 has them.
         reason: why the column is left out, in words.
+        is_chosen: whether somebody chose the kind; entries of another one then count as missing.
     """
 
     name: str
@@ -53,6 +61,7 @@ class Column(Record):
     others: tuple[str, ...] = ()
     order: str = ""
     reason: str = ""
+    is_chosen: bool = False
 
     def __post_init__(self) -> None:
         known = () if self.categories is None else self.categories
@@ -115,11 +124,13 @@ class Encoded(NamedTuple):
         values: (rows, supplied), float64.
         missing: how many rows are missing.
         unseen: a line about texts that have no place, "" for none.
+        strays: how many of the missing rows hold something that is not of the chosen kind.
     """
 
     values: np.ndarray
     missing: int
     unseen: str = ""
+    strays: int = 0
 
 
 class Kind(NamedTuple):
@@ -130,13 +141,25 @@ class Kind(NamedTuple):
 
 
 def _numbers(column: Column, values: np.ndarray) -> Encoded:
+    if column.is_chosen:
+        numbers = parsed_numbers(values, lambda value: _or_missing(column.parse(value)))
+        if numbers is None:  # dates of pandas
+            numbers = np.full(len(values), np.nan)
+        return _with_gaps(numbers[:, None], values)
     expected = f"numbers in {column.name!r}, as in fit"
     if column.writing is not None and column.writing.example:
         expected += f", where they are written like {column.writing.example!r}"
     return _with_gaps(as_numbers(values, column.name, expected, column.parse)[:, None])
 
 
+def _or_missing(parsed: float | None) -> float:
+    return np.nan if parsed is None else parsed
+
+
 def _dates(column: Column, values: np.ndarray) -> Encoded:
+    if column.is_chosen:
+        found = each_date(values, column.order)
+        return _with_gaps(calendar_parts(found, column.categories or ()), values)
     dates = dates_in(values)
     if dates is None and column.order:
         dates = ordered_dates(values, column.order)
@@ -147,52 +170,61 @@ def _dates(column: Column, values: np.ndarray) -> Encoded:
     return _with_gaps(calendar_parts(dates, column.categories or ()))
 
 
-def _with_gaps(values: np.ndarray) -> Encoded:
-    return Encoded(values, int(np.isnan(values[:, 0]).sum()) if values.shape[1] else 0)
+def _with_gaps(values: np.ndarray, entries: np.ndarray | None = None) -> Encoded:
+    """``values`` with the count of missing rows; of ``entries`` some may be strays."""
+    missing = int(np.isnan(values[:, 0]).sum()) if values.shape[1] else 0
+    absent = missing if entries is None else int(pd.isna(entries).sum())
+    return Encoded(values, missing, strays=missing - absent)
 
 
 def _places(column: Column, values: np.ndarray) -> Encoded:
     """The place of each category in the order, from 0; one that has none counts as missing."""
-    texts = _texts(column, values)
+    codes, texts = _texts(column, values)
     place = {text: float(place) for place, text in enumerate(column.categories or ())}
-    numbers = np.array([np.nan if text is None else place.get(text, np.nan) for text in texts])
-    return Encoded(numbers[:, None], texts.count(None), _unseen(column, texts))
+    numbers = np.array([*(place.get(text, np.nan) for text in texts), np.nan])[codes]
+    missing = int((codes < 0).sum())
+    strays = int(np.isnan(numbers).sum()) - missing if column.is_chosen else 0
+    return Encoded(numbers[:, None], missing, _unseen(column, codes, texts), strays)
 
 
 def _ones(column: Column, values: np.ndarray) -> Encoded:
     """A one for the level of each text, and zeros."""
-    texts, levels, own = _texts(column, values), column._levels, column.categories or ()
-    place = dict.fromkeys(texts, len(own) if column.has_rest else -1)
-    place[None] = len(levels) - 1 if column.gaps == "told" else -1
-    place |= {text: index for index, text in enumerate(own)}
+    codes, texts = _texts(column, values)
+    levels, own = column._levels, column.categories or ()
+    place = {text: index for index, text in enumerate(own)}
+    rest = len(own) if column.has_rest else -1
+    missing = len(levels) - 1 if column.gaps == "told" else -1
     first = len(levels) - len(column.supplied_names)  # of two, the first has no column
-    codes = np.array([place[text] for text in texts]) - first
-    encoded = np.zeros((len(texts), len(levels) - first))
-    rows = np.flatnonzero(codes >= 0)
-    encoded[rows, codes[rows]] = 1
-    return Encoded(encoded, texts.count(None), _unseen(column, texts))
+    places = np.array([*(place.get(text, rest) for text in texts), missing])[codes] - first
+    encoded = np.zeros((len(codes), len(levels) - first))
+    rows = np.flatnonzero(places >= 0)
+    encoded[rows, places[rows]] = 1
+    return Encoded(encoded, int((codes < 0).sum()), _unseen(column, codes, texts))
 
 
-def _texts(column: Column, values: np.ndarray) -> list[str | None]:
-    """Entries as the texts of categories, None for what is missing.
+def _texts(column: Column, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """For each row the place of its text among those there are, −1 where it is missing.
 
     Where the only category is a number, it may be written in any way.
     """
-    entries, own = entries_of(values), column.categories or ()
-    text = {value: None if is_missing(value) else text_of(value) for value in set(entries)}
+    codes, entries = distinct_entries(values)
+    own, texts = column.categories or (), [text_of(value) for value in entries]
     if len(own) == 1 and (only := number(own[0])) is not None:
-        text |= {value: own[0] for value in text if column.parse(value) == only}
-    return [text[value] for value in entries]
+        pairs = zip(entries, texts, strict=True)
+        texts = [own[0] if column.parse(value) == only else text for value, text in pairs]
+    return codes, texts
 
 
-def _unseen(column: Column, texts: list[str | None]) -> str:
+def _unseen(column: Column, codes: np.ndarray, texts: list[str]) -> str:
     if column.has_rest and not column.others:  # nobody knows
         return ""
-    known = {None, *(column.categories or ()), *column.others}
-    counts = Counter(text for text in texts if text not in known)
-    if not counts:
+    known = {*(column.categories or ()), *column.others}
+    unseen = [place for place, text in enumerate(texts) if text not in known]
+    if not unseen:
         return ""
-    return f"{rows_in(column.name, counts.total())} with {quoted([*counts], 3)}"
+    rows = int(np.isin(codes, unseen).sum())
+    examples = [*dict.fromkeys(texts[place] for place in unseen)]
+    return f"{rows_in(column.name, rows)} with {quoted(examples, 3)}"
 
 
 def _nothing(column: Column, values: np.ndarray) -> Encoded:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 NUMBERS = "buif"  # kinds of NumPy types: bool, unsigned, integer, floating
 MISSING = ("NoneType", "NAType", "NaTType")
@@ -95,6 +96,16 @@ def entries_of(values: np.ndarray) -> list[Any]:
     """A column as plain values: dates are those of Python, not counts of nanoseconds."""
     kind = values.dtype.kind
     return (values.astype("datetime64[us]") if kind == "M" else values).tolist()
+
+
+def distinct_entries(values: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+    """For each row the place of its entry among the different ones, −1 if missing; and these.
+
+    >>> distinct_entries(np.array(["b", None, "a", "b"], dtype=object))
+    (array([ 0, -1,  1,  0]), ['b', 'a'])
+    """
+    codes, entries = pd.factorize(values)
+    return codes, entries_of(np.asarray(entries))
 
 
 def rows_in(name: str, count: int) -> str:

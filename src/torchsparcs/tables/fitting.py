@@ -88,7 +88,7 @@ def identifiers(
     """
     found, place = set(), 0
     for index, column in enumerate(columns):
-        if index in distinct:
+        if index in distinct and not column.is_chosen:
             low, high, scale = (part[place] for part in (merged.low, merged.high, merged.scale))
             if is_counter(rows, low, high, scale) or is_identifying(distinct[index], rows):
                 found.add(column.name)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from torchsparcs.files.reading import check_memory, first_line, memory, quoted
@@ -35,7 +36,8 @@ class ParquetFiles:
         self.nested: set[str] = set()  # columns of lists or records
         self.text: set[str] = set()
         self.categorical: set[str] = set()
-        rows, types = 0, _pyarrow().types
+        rows, types = 0, load_pyarrow().types
+        kinds: dict[str, str] = {}  # of the columns
         for part in paths:
             with _opened_parquet(part) as file:
                 fields = [*file.schema_arrow]
@@ -55,6 +57,7 @@ class ParquetFiles:
                     f"Expected the columns of {paths[0].name} in all files. {part} has "
                     f"{', '.join(sorted({*names} ^ {*self.names})) or 'them in another order'}."
                 )
+            _check_types(kinds, fields, part)
             for place, count in enumerate(counts):
                 if count:
                     self.groups[rows] = (part, place, rows + count)
@@ -63,11 +66,7 @@ class ParquetFiles:
 
     def check_kept(self, dropped: Collection[str] = ()) -> None:
         """A ValueError for lists or records in a column that is not ``dropped``."""
-        if nested := sorted(self.nested - {*dropped}):
-            raise ValueError(
-                f"Expected columns of numbers or text. {self.path} has lists or records in "
-                f"{quoted(nested, 3)}."
-            )
+        check_flat(self.path, self.nested - {*dropped})
 
     def whole(self, text: Collection[str] = ()) -> pd.DataFrame:
         """Read all rows at once; the file itself says what is text."""
@@ -114,9 +113,58 @@ class ParquetFiles:
         options = {"metadata": self.metadata[path], "read_dictionary": [*self.text]}
         with _opened_parquet(path, **options) as file:
             for batch in file.iter_batches(rows, row_groups=[place]):
-                frame = batch.to_pandas()
-                texts = {name: frame[name].astype(object) for name in self.text & {*frame.columns}}
-                yield frame.assign(**texts) if texts else frame, batch.nbytes
+                yield _frame(batch, self.text), batch.nbytes
+
+
+def _frame(batch: Any, text: Collection[str]) -> pd.DataFrame:
+    """The rows of a batch; its columns ``text`` are dictionaries, which pandas reads slowly."""
+    pyarrow = load_pyarrow()
+    table, texts = pyarrow.Table.from_batches([batch]), {}
+    for place, name in enumerate(batch.schema.names):
+        if name in text:
+            column = batch.column(place)
+            known = [*column.dictionary.to_pylist(), None]
+            codes = column.indices.fill_null(len(known) - 1).to_numpy()
+            texts[name] = pd.Series(np.array(known, dtype=object)[codes], dtype=object)
+            table = table.set_column(place, name, pyarrow.nulls(len(batch)))
+    frame = table.to_pandas().reset_index(drop=True)
+    return frame.assign(**{name: texts[name] for name in frame if name in texts})
+
+
+def _check_types(known: dict[str, str], fields: Collection[Any], path: Path) -> None:
+    """A ValueError for a column that is of another type than in the first file.
+
+    Numbers of any kind are one type; so are texts and categories of them. A column with nothing in
+    it has none.
+    """
+    for field in fields:
+        name, kind = str(field.name), _family(field.type)
+        if kind != "null" and kind != known.setdefault(name, kind):
+            raise ValueError(
+                f"Expected one type for each column in all files. {path} has {kind} in {name!r}, "
+                f"where the first has {known[name]}."
+            )
+
+
+def _family(kind: Any) -> str:
+    """The type of a column, as far as it matters which one it is."""
+    types = load_pyarrow().types
+    if types.is_dictionary(kind):
+        return _family(kind.value_type)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "numbers"
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "text"
+    return "dates" if types.is_temporal(kind) else str(kind)
+
+
+def check_flat(path: Path, nested: Collection[str]) -> None:
+    """A ValueError where there are columns ``nested``, of lists or records."""
+    if nested:
+        raise ValueError(
+            f"Expected columns of numbers or text. {path} has lists or records in "
+            f"{quoted(sorted(nested), 3)}."
+        )
 
 
 def _claimed(file: Any) -> int:
@@ -134,7 +182,7 @@ def _opened_parquet(path: Path, **options: Any) -> Iterator[Any]:
     ``pre_buffer`` would read whole row groups.
     """
     options |= {"buffer_size": READ_AHEAD, "pre_buffer": False}
-    opened = _pyarrow().parquet.ParquetFile
+    opened = load_pyarrow().parquet.ParquetFile
     try:
         with opened(path, **options) as file:
             yield file
@@ -144,9 +192,10 @@ def _opened_parquet(path: Path, **options: Any) -> Iterator[Any]:
         ) from error
 
 
-def _pyarrow() -> Any:
+def load_pyarrow() -> Any:
     """pyarrow with the parts that are used here; an ImportError where it is missing or too old."""
     try:
+        import pyarrow.ipc
         import pyarrow.parquet
 
         version = pyarrow.__version__

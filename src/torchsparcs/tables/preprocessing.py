@@ -12,9 +12,10 @@ from torch import Tensor
 
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import Table, check_names, weighted_rows
+from torchsparcs.tables.encoded import encoded_columns, warn_of_outliers
 from torchsparcs.tables.encoding import Column
-from torchsparcs.tables.entries import check_finite, count_infinite, rows_in
 from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
+from torchsparcs.tables.kinds import Kinds, check_kinds, chosen
 from torchsparcs.tables.recognition import (
     count_texts,
     is_named_identifier,
@@ -24,9 +25,6 @@ from torchsparcs.tables.recognition import (
 from torchsparcs.tables.standardization import MergedMoments, check_moments, standardized
 from torchsparcs.tables.target import Target
 from torchsparcs.tables.writing import tell_guesses
-
-DWARFED = 0.01  # of its scale: where nine tenths of a column lie closer together, they look alike
-MOST_LOOKED_AT = 1000  # rows, for that
 
 
 @dataclass(frozen=True)
@@ -80,18 +78,21 @@ class Inputs(Record):
         check_names(self.names)
 
     @classmethod
-    def fit(cls, X: Any, sample_weight: Any = None) -> "Inputs":
+    def fit(cls, X: Any, sample_weight: Any = None, kinds: Kinds | None = None) -> "Inputs":
         """Learn names, kinds, categories, mean and scale from ``X``.
 
         Rows of weight zero (``sample_weight`` (rows,)) are left out as if they were not there.
+        ``kinds`` of columns, by their names, are taken for granted: see
+        :func:`torchsparcs.search`.
         """
         table, weight = weighted_rows(Table.of(X), sample_weight)
-        columns = [_learnt(table, index) for index in range(len(table.names))]
-        values = _encoded(table, columns, list(range(len(columns))), is_new=True)
+        check_kinds(kinds or {}, table.names)
+        columns = [_learnt(table, index, kinds or {}) for index in range(len(table.names))]
+        values = encoded_columns(table, columns, list(range(len(columns))), is_new=True)
         merged = MergedMoments.of(values, weight)
         total = float(table.rows) if weight is None else float(weight.sum())
         names = [name for column in columns for name in column.supplied_names]
-        _warn_of_outliers(values, names, merged.bounded_scale())
+        warn_of_outliers(values, names, merged.bounded_scale())
         left_out = identifiers(columns, merged, table.rows, _distinct(table))
         patterns = missing_patterns(values, 0)
         return cls(*settled(columns, merged, patterns, total, left_out)).told()
@@ -102,9 +103,16 @@ class Inputs(Record):
         return tuple(column.name for column in self.columns)
 
     @property
-    def written_names(self) -> tuple[str, ...]:
-        """The columns of numbers that are text: "1.250,50 €". A file has to be read that way."""
-        return tuple(column.name for column in self.columns if column.writing is not None)
+    def text_names(self) -> tuple[str, ...]:
+        """The columns that a file has to be read with as text, whatever they look like.
+
+        They are numbers like "1.250,50 €", and codes like "007" that somebody chose to be text.
+        """
+        return tuple(
+            column.name
+            for column in self.columns
+            if column.writing is not None or (column.is_chosen and column.kind == "text")
+        )
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
@@ -154,39 +162,57 @@ class Inputs(Record):
         """Encode X as numbers, float64 (rows, supplied), which may share memory with X.
 
         With ``reads``, places among the encoded columns, only the columns of X that these come
-        from are looked at; all others, which need not be there, are NaN and count as their mean.
+        from are looked at; all others, which need not be there, are NaN.
 
         Columns of a DataFrame are found by name, others than those of ``fit`` are ignored; those
         of an array are found by position. A category that ``fit`` did not see is one of the rest,
         or all zeros where there is none, and so is missing text where none was missing in ``fit``;
         one that has no place in an order is missing. A warning says so.
         """
-        table = Table.of(X)
-        used = self.columns_read(reads)
-        encoded = _encoded(table, used, self._positions(table, used))
         if reads is None:
-            return encoded
+            return self._encoded(X, [*self.columns])
+        used = self.columns_read(reads)
+        values = self._encoded(X, used)
         names = {column.name for column in used}
-        owners = [column.name for column in self.columns for _ in column.supplied_names]
-        whole = np.full((table.rows, len(owners)), np.nan)
-        whole[:, [owner in names for owner in owners]] = encoded
-        return whole
+        is_there = [c.name in names for c in self.columns for _ in c.supplied_names]
+        everything = np.full((len(values), len(is_there)), np.nan)
+        everything[:, is_there] = values
+        return everything
 
     def transform(self, X: Any, reads: Sequence[int] | None = None) -> Tensor:
-        """Encode and standardise X: float32 (rows, encoded); see :meth:`encode`."""
-        values, names = self.encode(X, reads), self.supplied_names
+        """Encode and standardise X: float32 (rows, encoded); see :meth:`encode`.
+
+        With ``reads``, places among the encoded columns, only the columns of X that these come
+        from are looked at; all others, which need not be there, count as their mean.
+        """
+        used = self.columns_read(reads)
+        values = self._encoded(X, used)
+        names = {column.name for column in used}
+        supplied = [name for column in used for name in column.supplied_names]
+        told: dict[int, int] = {}  # by their places, the column of ``values``
+        numbers: list[int] = []
+        place = 0
+        for column in self.columns:
+            own = range(place, place + len(column.encoded_names))
+            if column.name in names:
+                if column.has_indicator:
+                    told[own[-1]] = len(numbers)
+                numbers += own[: len(column.supplied_names)]
+            place = own.stop
         mean, scale = np.array(self.mean), np.array(self.scale)
-        if not self.indicators:
-            return torch.from_numpy(standardized(values, mean, scale, names))
-        told = [*self.indicators]
-        numbers = np.setdiff1d(np.arange(len(mean)), told)
-        result = np.empty((len(values), len(mean)), dtype=np.float32)
-        result[:, numbers] = standardized(values, mean[numbers], scale[numbers], names)
-        missing = np.isnan(values[:, [*self.indicators.values()]])
-        result[:, told] = (missing - mean[told]) / scale[told]
-        if reads is not None:
-            result[:, np.setdiff1d(told, reads)] = 0.0
+        standard = standardized(values, mean[numbers], scale[numbers], supplied)
+        if len(numbers) == len(mean):
+            return torch.from_numpy(standard)
+        result = np.zeros((len(values), len(mean)), dtype=np.float32)
+        result[:, numbers] = standard
+        missing = np.isnan(values[:, [*told.values()]])
+        result[:, [*told]] = (missing - mean[[*told]]) / scale[[*told]]
         return torch.from_numpy(result)
+
+    def _encoded(self, X: Any, used: list[Column]) -> np.ndarray:
+        """Encode the columns ``used`` of X, float64 (rows, what they supply)."""
+        table = Table.of(X)
+        return encoded_columns(table, used, self._positions(table, used))
 
     def _positions(self, table: Table, used: list[Column]) -> list[int]:
         """Where in ``table`` the columns are."""
@@ -208,31 +234,14 @@ class Inputs(Record):
         return [place[column.name] for column in used]
 
 
-def _warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) -> None:
-    """Warn of columns in which a few values dwarf all the others."""
-    some = np.sort(encoded[:: max(1, len(encoded) // MOST_LOOKED_AT)], axis=0)
-    cut = len(some) // 20
-    if not cut:
-        return
-    with np.errstate(over="ignore"):
-        span = some[-1 - cut] - some[cut]
-    places = np.flatnonzero((span > 0) & (span < DWARFED * scale))
-    if dwarfed := [names[place] for place in places]:
-        warnings.warn(
-            f"A few values dwarf all others in {quoted(dwarfed)}: after standardisation the "
-            "others look alike. Take logarithms or ranks, or leave out these rows.",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def _learnt(table: Table, index: int) -> Column:
+def _learnt(table: Table, index: int, kinds: Kinds) -> Column:
     """The kind of a column, and the categories of a text."""
-    column = recognised(table, index)
+    kind = kinds.get(table.names[index])
+    column = recognised(table, index) if kind is None else chosen(table, index, kind)
     if column.kind != "text":
         return column
     counts, missing = count_texts(table.column(index))
-    return text_column(column.name, counts, table.rows, missing)
+    return text_column(column.name, counts, table.rows, missing, is_chosen=column.is_chosen)
 
 
 def _distinct(table: Table) -> dict[int, int]:
@@ -244,51 +253,6 @@ def _distinct(table: Table) -> dict[int, int]:
         for index, name in enumerate(table.names)
         if table.is_whole(index)
     }
-
-
-def _encoded(
-    table: Table, columns: list[Column], positions: list[int], *, is_new: bool = False
-) -> np.ndarray:
-    """Encode ``columns``, found at ``positions`` of ``table``, as float64 (rows, supplied).
-
-    Unless they are new, what they have not seen in ``fit`` gets a warning.
-    """
-    is_plain = all(column.kind == "number" for column in columns)
-    values = table.numbers(positions) if is_plain else None
-    unseen, surprising = [], []
-    if values is not None:
-        missing = np.isnan(values).sum(axis=0).tolist()
-    else:
-        pairs = zip(columns, positions, strict=True)
-        parts = [column.encode(table, position) for column, position in pairs]
-        values = np.concatenate([part.values for part in parts], axis=1)
-        unseen = [part.unseen for part in parts if part.unseen]
-        missing = [part.missing for part in parts]
-    names = [name for column in columns for name in column.supplied_names]
-    check_finite(count_infinite(names, values))
-    if is_new:
-        return values
-    surprising = [
-        rows_in(column.name, count)
-        for column, count in zip(columns, missing, strict=True)
-        if count and column.gaps == "none"
-    ]
-    parsed = [
-        repr(column.name)
-        for column, position in zip(columns, positions, strict=True)
-        if column.writing is not None
-        and column.writing.decimal == ","
-        and table.is_fractional(position)
-    ]
-    for words, found in (
-        ("Categories that were not seen in fit count as 'other', zeros or missing", unseen),
-        ("Missing values where none were missing in fit count as the mean or zeros", surprising),
-        ("Numbers where text with a decimal comma was in fit; were they read right?", parsed),
-    ):
-        if found:
-            more = f" and {len(found) - 5} more" * (len(found) > 5)
-            warnings.warn(f"{words}: {'; '.join(found[:5])}{more}.", UserWarning, stacklevel=4)
-    return values
 
 
 __all__ = ["Inputs", "Preprocessing", "Target"]

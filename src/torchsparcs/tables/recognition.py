@@ -56,23 +56,39 @@ def count_texts(values: np.ndarray) -> tuple[Counter[str], int]:
     return counts, missing
 
 
-def text_column(name: str, counts: Mapping[str, int], rows: int, missing: int) -> Column:
+def text_column(
+    name: str, counts: Mapping[str, int], rows: int, missing: int, *, is_chosen: bool = False
+) -> Column:
     """A column of text with ``counts`` of its texts in ``rows`` rows, ``missing`` of them missing.
 
-    Where there are many texts, the most frequent have a name and the others are the rest.
+    Where there are many texts, the most frequent have a name and the others are the rest. Texts
+    that hardly repeat are an identifier, unless somebody chose text.
     """
     named = [*counts]
     if len(named) > MOST_NAMED:
         common = [text for text in named if counts[text] >= LEAST_NAMED and text != REST]
         named = sorted(common, key=lambda text: (-counts[text], text))[:MOST_NAMED]
-    if is_identifying(len(counts), rows) or (counts and not named):
+    if is_chosen and counts and not named:
+        raise ValueError(
+            f"Expected texts that repeat in {name!r}, as its kind was chosen. Got {len(counts):,} "
+            f"different ones in {rows:,} rows: leave the column out."
+        )
+    if (is_identifying(len(counts), rows) and not is_chosen) or (counts and not named):
         return Column(name, (), "identifier", reason="text that hardly repeats")
     if len(counts) + (missing > 0) < 2 or not counts:
         return Column(name, (), "constant")
     gaps = "told" if missing else "none"
     others = tuple(sorted({*counts} - {*named}))
     kept = others if sum(map(len, others)) <= MOST_LETTERS else ()
-    return Column(name, tuple(sorted(named)), "text", gaps, has_rest=bool(others), others=kept)
+    return Column(
+        name,
+        tuple(sorted(named)),
+        "text",
+        gaps,
+        has_rest=bool(others),
+        others=kept,
+        is_chosen=is_chosen,
+    )
 
 
 def is_identifying(distinct: int, rows: int) -> bool:

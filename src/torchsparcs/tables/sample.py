@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from torchsparcs.tables.columns import rows_of
+from torchsparcs.tables.kinds import Kinds, tell_strays
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.statistics import InputStatistics, MixedColumns, TargetStatistics
 from torchsparcs.tables.target import warn_of_missing_targets, with_targets
@@ -42,10 +43,14 @@ def most_rows(columns: int) -> int:
 
 
 def sampled(
-    chunks: Iterable[tuple[Any, Any]], text: Collection[str], task: str, seed: int
+    chunks: Iterable[tuple[Any, Any]],
+    text: Collection[str],
+    task: str,
+    seed: int,
+    kinds: Kinds | None = None,
 ) -> StreamSample:
-    """Go once through ``chunks`` (X, y), whose columns ``text`` are text."""
-    inputs, target = InputStatistics(text), TargetStatistics(task, text)
+    """Go once through ``chunks`` (X, y), whose columns ``text`` are text, others of ``kinds``."""
+    inputs, target = InputStatistics(text, kinds), TargetStatistics(task, text)
     sample, rows, missing = RowSample(seed), 0, 0
     for X, y in chunks:
         try:
@@ -68,8 +73,9 @@ def sampled(
     sample.cut(most_rows(len(preprocessing.inputs.encoded_names)))
     X, y = sample.rows()
     if len(X) == rows:  # as good as a table in memory, to the last bit
-        preprocessing = Preprocessing(Inputs.fit(X), Target.fit(y, task))
+        preprocessing = Preprocessing(Inputs.fit(X, kinds=kinds), Target.fit(y, task))
     else:
+        tell_strays(inputs.strays)
         preprocessing.inputs.told()
     return StreamSample(preprocessing, X, y, rows)
 

@@ -27,6 +27,7 @@ from torchsparcs.tables.entries import (
     parsed_numbers,
 )
 from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
+from torchsparcs.tables.kinds import Kinds, check_kinds, chosen, text_kinds
 from torchsparcs.tables.preprocessing import Inputs
 from torchsparcs.tables.recognition import (
     MOST_TEXTS,
@@ -109,8 +110,10 @@ class InputStatistics(_Statistics):
     (('x0', 'x1=Rome'), 3.0)
     """
 
-    def __init__(self, text: Collection[str] = ()):
-        super().__init__(text)
+    def __init__(self, text: Collection[str] = (), kinds: Kinds | None = None):
+        self.kinds = kinds or {}
+        super().__init__({*text, *text_kinds(self.kinds)})
+        self.strays: Counter[str] = Counter()  # rows that are not of the kind that was chosen
         self.columns: list[Column] = []  # their kinds, as their first entries tell
         self.unseen: list[int] = []  # columns without any entry so far
         self.gone = np.zeros(1, dtype=np.uint64)  # the pattern of what is missing throughout
@@ -144,6 +147,7 @@ class InputStatistics(_Statistics):
 
     def _begin(self, table: Table) -> None:
         """Take the names of the first chunk; nothing is known of the columns yet."""
+        check_kinds(self.kinds, table.names)
         self.columns = [Column(name) for name in table.names]
         self.unseen = [*range(len(table.names))]
         self.whole = {*self.unseen} if table.is_named else set()
@@ -158,13 +162,16 @@ class InputStatistics(_Statistics):
         absent, supplied = _absent(table), len(self.patterns)
         for index in self.unseen:
             name = table.names[index]
-            if name in self.text:
+            is_known = name in self.kinds or not absent[index]
+            if name in self.kinds:
+                self.columns[index] = chosen(table, index, self.kinds[name])
+            elif name in self.text:
                 self.columns[index] = Column(name, (), "text")
-            elif not absent[index]:
+            elif is_known:
                 self.columns[index] = recognised(table, index)
             if self.columns[index].kind == "text":
                 self.counts[index], self.missing[index] = Counter(), first
-            elif not absent[index]:
+            elif is_known:
                 end = supplied + len(self.columns[index].supplied_names)
                 self.places[index], supplied = range(supplied, end), end
                 if is_named_identifier(name):
@@ -205,6 +212,11 @@ class InputStatistics(_Statistics):
         parts, mixed = [], {}
         for index in self.places:
             column = self.columns[index]
+            if column.is_chosen:
+                encoded = column.encode(table, index)
+                parts.append(encoded.values)
+                self.strays[column.name] += encoded.strays
+                continue
             if (column.categories if column.kind == "ordered" else ()) != table.order(index) or (
                 column.kind != "ordered" and table.is_categorical(index)
             ):
@@ -235,7 +247,13 @@ class InputStatistics(_Statistics):
         columns, parts, patterns = [*self.columns], [], []
         for index, name in enumerate(self.names):
             if index in self.counts:
-                column = text_column(name, self.counts[index], self.rows, self.missing[index])
+                column = text_column(
+                    name,
+                    self.counts[index],
+                    self.rows,
+                    self.missing[index],
+                    is_chosen=columns[index].is_chosen,
+                )
                 columns[index] = column
                 parts.append(MergedMoments.of_shares(self._shares(column, index), self.rows))
                 patterns += [0] * len(column.supplied_names)

@@ -18,12 +18,14 @@ from torchsparcs.tables.blocks import (
     block_rows,
     sliced,
 )
+from torchsparcs.tables.kinds import Kinds, text_kinds
 from torchsparcs.tables.parquet import Span
 from torchsparcs.tables.preprocessing import Preprocessing
-from torchsparcs.tables.readers import END, open_table
+from torchsparcs.tables.readers import open_table
 from torchsparcs.tables.sample import StreamSample, sampled
 from torchsparcs.tables.statistics import MixedColumns
 from torchsparcs.tables.target import has_target, warn_of_missing_targets, with_targets
+from torchsparcs.tables.text_files import END
 
 POOL = 8  # blocks whose rows are shuffled together
 
@@ -154,7 +156,7 @@ class RowStream:
         start = self.span[0] + rank * rows // world
         return replace(self, span=(start, start + rows // world))
 
-    def sample(self, task: str = "auto", seed: int = 0) -> StreamSample:
+    def sample(self, task: str = "auto", seed: int = 0, kinds: Kinds | None = None) -> StreamSample:
         """Draw a uniform sample of the rows, and learn the preprocessing from all of them.
 
         It takes one pass; where a column turns out to be of another kind than its first entries,
@@ -165,6 +167,7 @@ class RowStream:
         Args:
             task: what is predicted, as for :func:`torchsparcs.search`.
             seed: decides which rows are drawn, whatever the chunks in which they come.
+            kinds: of columns, by their names, as for :func:`torchsparcs.search`.
 
         >>> import numpy as np
         >>> x = np.arange(12.0).reshape(6, 2)
@@ -172,10 +175,10 @@ class RowStream:
         >>> sample.rows, sample.X.shape, sample.preprocessing.target.task
         (6, (6, 2), 'regression')
         """
-        stream = self
+        stream = self.as_text(text_kinds(kinds or {}))
         while True:
             try:
-                return sampled(stream, stream.text, task, seed)
+                return sampled(stream, stream.text, task, seed, kinds)
             except MixedColumns as mixed:
                 if not self.source.is_repeatable:
                     raise
@@ -266,4 +269,4 @@ def _text_columns(preprocessing: Preprocessing) -> list[str]:
     inputs, target = preprocessing.inputs, preprocessing.target
     is_text = target.classes is not None and isinstance(target.classes[0], str)
     texts = [column.name for column in inputs.columns if column.kind == "text"]
-    return [*texts, *inputs.written_names, *(name for name in target.names if is_text)]
+    return [*texts, *inputs.text_names, *(name for name in target.names if is_text)]

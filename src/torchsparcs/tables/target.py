@@ -36,6 +36,7 @@ from torchsparcs.tables.writing import Writing, tell_guesses
 from torchsparcs.training.tasks import TASKS
 
 Label = str | int | bool | float
+DIGITS = 8  # of an output in float32, in units of the target's scale
 CHOICES = ("auto", "classification", *TASKS)
 
 
@@ -222,14 +223,21 @@ class Target(Record):
         return raw.softmax(dim=1).numpy()
 
     def predictions(self, output: Tensor) -> pd.DataFrame:
-        """A table of what ``output`` (rows, outputs), raw, says: predictions and probabilities."""
+        """A table of what ``output`` (rows, outputs), raw, says: predictions and probabilities.
+
+        Numbers have the digits that an output in float32 has, and no others.
+        """
         predicted = self.predict(output)
+        if self.classes is None:
+            pairs = zip(predicted.reshape(-1, len(self.names)).T, self.scale, strict=True)
+            parts = [_rounded(values, scale) for values, scale in pairs]
+            predicted = np.stack(parts, axis=-1).reshape(predicted.shape)
         if predicted.ndim == 2:
             columns = {f"prediction_{name}": predicted[:, i] for i, name in enumerate(self.names)}
         else:
             columns = {"prediction": predicted}
         if self.classes is not None:
-            shares = self.probabilities(output).T
+            shares = self.probabilities(output).astype(np.float32).T
             names = [f"probability_{label}" for label in self.classes]
             columns |= dict(zip(names, shares, strict=True))
         return pd.DataFrame(columns)
@@ -240,6 +248,13 @@ class Target(Record):
                 f"Expected an output of shape (rows, {self.outputs}). Got {tuple(output.shape)}."
             )
         return output.detach().cpu().double()
+
+
+def _rounded(values: np.ndarray, scale: float) -> np.ndarray:
+    """``values`` with the digits that a float32 in units of ``scale`` has."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.round(values, DIGITS - int(np.ceil(np.log10(scale))))
+    return np.where(np.isfinite(rounded), rounded, values)  # of huge numbers it overflows
 
 
 def target_table(y: Any) -> Table:

@@ -73,6 +73,17 @@ class Writing(Record):
             telling = [text for text in telling if None in said[text]]
         return replace(both[is_comma], example=(telling or texts)[0])
 
+    @classmethod
+    def of_most(cls, values: Iterable[Any]) -> "Writing | None":
+        """The way in which those among ``values`` are written that are numbers for people.
+
+        None where there are no others than plain ones, or more than one way.
+        """
+        texts = [value for value in values if isinstance(value, str)]
+        written = [text for text in texts if _divided(text) is not None]
+        is_plain = all(number(text) is not None for text in written)
+        return None if is_plain else cls.of(written)
+
     @property
     def is_guess(self) -> bool:
         """Whether points are taken for thousands and nothing shows that: "1.250 €" alone.

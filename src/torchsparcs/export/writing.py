@@ -1,0 +1,159 @@
+"""Networks as files that run without this library: ONNX, and programs of ``torch.export``."""
+
+import contextlib
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.fx import GraphModule
+
+from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.compact.sparse import with_zeros
+from torchsparcs.export.deployment import DeployedNetwork
+from torchsparcs.export.own_columns import ColumnNetwork
+from torchsparcs.files.atomic import write_atomically
+from torchsparcs.spectral.network import SpectralNetwork
+
+
+def to_onnx(
+    network: nn.Module,
+    path: str | Path,
+    *,
+    example: torch.Tensor | None = None,
+    metadata: dict[str, str] | None = None,
+    encoded: bool = False,
+) -> None:
+    """Write ``network`` as an ONNX model with a dynamic batch axis, checked with onnxruntime.
+
+    The model of a ``DeployedNetwork`` has an input for each column of the table that it reads:
+    text (rows,), or numbers (rows,) in float64. Any other model's input is called ``input``. The
+    output is called ``output``.
+
+    Args:
+        example: an input, (batch, ...); needed for chains and modules of others.
+        metadata: texts by name, which travel in the file; a ``DeployedNetwork`` has its own.
+        encoded: whether a ``DeployedNetwork`` takes one ``input`` of encoded columns instead,
+            (rows, columns) in float32.
+    """
+    try:
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "Exporting needs onnx, onnxscript and onnxruntime: pip install 'torchsparcs[onnx]'."
+        ) from error
+    if isinstance(network, DeployedNetwork):
+        if encoded:
+            network.warn_of_coarse_columns()
+        else:
+            network = ColumnNetwork(network)
+    elif encoded:
+        raise ValueError(
+            f"Expected a deployed network where columns are encoded. Got {type(network).__name__}."
+        )
+    module = with_zeros(copy.deepcopy(network).eval())
+    example = _example_of(network) if example is None else example
+    if metadata is None and isinstance(network, (DeployedNetwork, ColumnNetwork)):
+        metadata = network.metadata
+    with _quiet_exporter():
+        program = torch.onnx.export(
+            module,
+            (example,),
+            input_names=["input"],
+            output_names=["output"],
+            dynamic_shapes=_free_batch(),
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model_proto
+    model.graph.ClearField("value_info")  # of Gemm's weights as they lay before: quantisers stumble
+    _clear_notes(model)
+    if isinstance(network, ColumnNetwork):
+        model = network.with_columns(model)
+    for name, text in (metadata or {}).items():
+        model.metadata_props.add(key=name, value=text)
+    content = model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for rows in (example, example[:1]):
+        if isinstance(network, ColumnNetwork):
+            (got,) = session.run(None, network.feed(rows))
+        else:
+            (got,) = session.run(["output"], {"input": rows.cpu().numpy()})
+        with torch.no_grad():
+            expected = module(rows).cpu().numpy()
+        if not np.allclose(got, expected, rtol=1e-5, atol=1e-5 * max(1.0, abs(expected).max())):
+            raise RuntimeError(
+                f"The ONNX model computes something else than the network: they differ by "
+                f"{abs(got - expected).max()}. Nothing was written."
+            )
+    write_atomically(Path(path), content)
+
+
+def to_torch_export(
+    network: nn.Module, path: str | Path, *, example: torch.Tensor | None = None
+) -> None:
+    """Write ``network`` as a ``torch.export`` program with a dynamic batch axis, a .pt2 file.
+
+    PyTorch alone runs it: ``torch.export.load(path).module()``.
+
+    Args:
+        example: an input, (batch, ...); needed for chains and modules of others.
+    """
+    if isinstance(network, DeployedNetwork):
+        network.warn_of_coarse_columns()
+    example = _example_of(network) if example is None else example
+    module = with_zeros(copy.deepcopy(network).eval())
+    program = torch.export.export(module, (example,), dynamic_shapes=_free_batch())
+    for graph in program.graph_module.modules():
+        for node in graph.graph.nodes if isinstance(graph, GraphModule) else ():
+            node.meta.pop("stack_trace", None)  # which has the paths of this machine
+    write_atomically(Path(path), lambda file: torch.export.save(program, file))
+
+
+def _clear_notes(message: Any) -> None:
+    """Empty the notes in every part of an ONNX model: they have the paths of this machine."""
+    for name in {*message.DESCRIPTOR.fields_by_name} & {"metadata_props", "doc_string"}:
+        message.ClearField(name)
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in [value] if hasattr(value, "ListFields") else value:
+                _clear_notes(part)
+
+
+def _example_of(network: nn.Module) -> torch.Tensor:
+    """Two rows that ``network`` takes, (2, inputs)."""
+    if isinstance(network, (DeployedNetwork, ColumnNetwork)):
+        return network.example
+    if not isinstance(network, CompactNetwork | SpectralNetwork):
+        raise ValueError(
+            f"Expected an example input to export a {type(network).__name__}. Got none."
+        )
+    parameter = next(network.parameters())
+    generator = torch.Generator().manual_seed(0)
+    shape = (2, network.widths[0])
+    return torch.randn(shape, generator=generator, dtype=parameter.dtype).to(parameter.device)
+
+
+def _free_batch() -> tuple[dict[int, Any]]:
+    return ({0: torch.export.Dim("batch")},)
+
+
+@contextlib.contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """Deprecations inside the exporter, and its notes on packages it misses, help no user."""
+    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,204 @@
+"""Files that are read whole: NPZ arrays, JSON lines, Arrow and Feather, Excel."""
+
+import json
+import math
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from torchsparcs.files.arrays import read_arrays
+from torchsparcs.files.reading import JSON_COPIES, check_memory, first_line, memory, quoted
+from torchsparcs.tables.parquet import COPIES, check_flat, load_pyarrow
+from torchsparcs.tables.text_files import bounded
+
+MOST_COLUMNS = 2**20  # of an array, which may be packed into next to nothing
+EXCEL_COPIES = 8  # of the texts in a workbook, in memory on the way to a table
+OFTEN = 1000  # rows after which the memory is looked at
+
+
+def read_npz(path: Path) -> pd.DataFrame:
+    """Arrays X (rows, features) and y, or one array for each column."""
+    arrays = read_arrays(path)
+    shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
+    key = next((key for key in ("X", "x") if key in arrays and arrays[key].ndim > 1), None)
+    if key is None:
+        if {array.ndim for array in arrays.values()} != {1} or len(
+            {*map(len, arrays.values())}
+        ) > 1:
+            raise ValueError(
+                "Expected arrays X (rows, features) and y, or columns of one length. "
+                f"{path} has {shapes}."
+            )
+        return pd.DataFrame(arrays)
+    X, y = arrays[key], arrays.get("y")
+    if X.ndim != 2 or (y is not None and (y.ndim not in (1, 2) or len(y) != len(X))):
+        raise ValueError(
+            f"Expected X of shape (rows, features), and y with as many rows. {path} has {shapes}."
+        )
+    if not X.size:
+        raise ValueError(f"Expected rows and columns in {key}. {path} has {shapes}.")
+    if X.shape[1] + (0 if y is None else math.prod(y.shape[1:])) > MOST_COLUMNS:
+        raise ValueError(f"Expected at most {MOST_COLUMNS} columns. {path} has {shapes}.")
+    table = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    if y is None:
+        return table
+    names = ["y"] if y.size == len(y) else [f"y{i}" for i in range(y.shape[1])]
+    return pd.concat([table, pd.DataFrame(y.reshape(len(y), -1), columns=names)], axis=1)
+
+
+def read_json_lines(path: Path) -> pd.DataFrame:
+    """One object in each line, whose keys are the columns; a key that it lacks is missing."""
+    found: dict[str, tuple[list[int], list[Any]]] = {}  # rows and values of each column
+    rows = 0
+    for line, content in enumerate(bounded(path, JSON_COPIES).splitlines(), start=1):
+        if not content.strip():
+            continue
+        for name, value in _json_object(bytes(content), path, line).items():
+            if isinstance(value, (dict, list)):
+                raise ValueError(
+                    f"Expected numbers, text, true, false or null. {path} has a list or an object "
+                    f"in {name!r} of line {line:,}."
+                )
+            places, values = found.setdefault(name, ([], []))
+            places.append(rows)
+            values.append(value)
+        rows += 1
+    check_memory(path, rows * len(found) * 8, copies=COPIES)  # short rows are filled up
+    columns = {}
+    for name, (places, values) in found.items():
+        if len(values) < rows:
+            whole: list[Any] = [None] * rows
+            for place, value in zip(places, values, strict=True):
+                whole[place] = value
+            values = whole
+        columns[name] = values
+    return pd.DataFrame(columns)
+
+
+def _json_object(content: bytes, path: Path, line: int) -> dict[str, Any]:
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"Expected a JSON object in each line. {path} has something else in line {line:,}: "
+            f"{first_line(error)}."
+        ) from error
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"Expected a JSON object in each line. {path} has {type(value).__name__} in line "
+            f"{line:,}."
+        )
+    return value
+
+
+def read_arrow(path: Path) -> pd.DataFrame:
+    """A table as Arrow writes it to a file or a stream; Feather is such a file."""
+    pyarrow = load_pyarrow()
+    check_memory(path, path.stat().st_size, copies=COPIES)
+    batches, taken, room = [], 0, memory()  # which falls with every batch
+    try:
+        with pyarrow.OSFile(str(path)) as source:
+            for batch in _arrow_batches(pyarrow, source):
+                taken += batch.nbytes
+                check_memory(path, taken, copies=COPIES, room=room)
+                batches.append(batch)
+            if not batches:
+                raise ValueError(f"Expected rows. {path} has none.")
+            table = pyarrow.Table.from_batches(batches)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(
+            f"Expected a whole Arrow or Feather file. {path} cannot be read: {first_line(error)}"
+        ) from error
+    check_flat(path, {str(f.name) for f in table.schema if pyarrow.types.is_nested(f.type)})
+    return table.to_pandas().reset_index(drop=True)
+
+
+def _arrow_batches(pyarrow: Any, source: Any) -> Iterator[Any]:
+    """The batches of a file, which begins with ARROW1, or of a stream."""
+    is_file = source.read(6) == b"ARROW1"
+    source.seek(0)
+    if not is_file:
+        yield from pyarrow.ipc.open_stream(source)
+        return
+    reader = pyarrow.ipc.open_file(source)
+    yield from map(reader.get_batch, range(reader.num_record_batches))
+
+
+def read_excel(path: Path, sheet: str | None = None) -> pd.DataFrame:
+    """A sheet of an .xlsx workbook: names in its first row, values below; formulas as computed."""
+    try:
+        import openpyxl
+        from openpyxl.cell.cell import ERROR_CODES
+    except ImportError as error:
+        raise ImportError(
+            "Reading .xlsx files needs openpyxl: pip install 'torchsparcs[excel]'."
+        ) from error
+    try:
+        with path.open("rb") as file:
+            with zipfile.ZipFile(file) as archive:  # no member unpacks to more than it claims
+                claimed = sum(part.file_size for part in archive.infolist())
+            check_memory(path, claimed, copies=EXCEL_COPIES)
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            filled = {each.title: each for each in book.worksheets if _is_filled(each)}
+            name = chosen_name(path, "sheet", [*filled], sheet)
+            return _sheet_table(filled[name], f"{path}, sheet {name!r},", path, {*ERROR_CODES})
+    except (zipfile.BadZipFile, KeyError, OSError, SyntaxError, TypeError) as error:
+        raise ValueError(
+            f"Expected a whole .xlsx workbook. {path} cannot be read: {first_line(error)}"
+        ) from error
+
+
+def chosen_name(source: Any, what: str, names: list[str], name: str | None) -> str:
+    """``name`` where it is among ``names``, or the only one of them; else a question."""
+    if name is None and len(names) == 1:
+        return names[0]
+    if name in names:
+        return str(name)
+    if not names:
+        raise ValueError(f"Expected a {what} with values. {source} has none.")
+    if name is None:
+        raise ValueError(
+            f"Expected the name of a {what}, as there are several. {source} has {quoted(names)}: "
+            "pass one as sheet."
+        )
+    raise ValueError(f"Expected a {what} of {source}, {quoted(names)}. Got {name!r}.")
+
+
+def _is_filled(sheet: Any) -> bool:
+    sheet.reset_dimensions()  # what it says of itself may be wrong
+    return any(any(cell is not None for cell in row) for row in sheet.iter_rows(values_only=True))
+
+
+def _sheet_table(sheet: Any, place: str, path: Path, errors: set[str]) -> pd.DataFrame:
+    rows = (_trimmed(row) for row in sheet.iter_rows(values_only=True))
+    header = next(row for row in rows if row)
+    if None in header:
+        raise ValueError(
+            f"Expected a name above each column. {place} has none above column "
+            f"{header.index(None) + 1}."
+        )
+    width, room = len(header), memory()
+    columns: list[list[Any]] = [[] for _ in header]
+    for count, row in enumerate(rows):
+        if len(row) > width:
+            raise ValueError(
+                f"Expected {width} columns, as in the first row. {place} has a value beside them, "
+                f"{row[-1]!r}."
+            )
+        if row:  # an empty one is a gap
+            for column, cell in zip(columns, row + (None,) * (width - len(row)), strict=True):
+                column.append(None if cell in errors else cell)
+        if count % OFTEN == 0:
+            check_memory(path, len(columns[0]) * width * 8, copies=EXCEL_COPIES, room=room)
+    return pd.DataFrame(dict(zip(map(str, header), columns, strict=True)))
+
+
+def _trimmed(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without empty cells at the end."""
+    end = len(row)
+    while end and row[end - 1] is None:
+        end -= 1
+    return row[:end]
