@@ -266,6 +266,9 @@ def measured(known: dict[str, dict]) -> dict:
         "ratio": None if log_ratio is None else math.exp(log_ratio),
         "log_ratio_error": error,
         "ratio_tables": len(ratios),
+        "claimed_less_test": mean_error(
+            table["pick"]["claimed_less_test"][0] for table in tables.values()
+        ),
         "ranks": {
             size: {str(b): ranks(tables, size, b, methods) for b in budgets}
             for size, budgets, methods in kinds

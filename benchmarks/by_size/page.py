@@ -154,6 +154,7 @@ def page(found: dict, known: dict[str, dict]) -> str:
         "ratio": factor(found["ratio"], found["log_ratio_error"]),
         "ratio_tables": str(found["ratio_tables"]),
         "losses": losses(found),
+        "claimed": number(found["claimed_less_test"], sign="+"),
         "tables": markdown(table_rows(found)),
         "needed": markdown(needed_rows(found)),
         "ranks": markdown(rank_rows(found, "parameters")),

@@ -262,7 +262,7 @@ class TestRareClasses:
         """Some fits have never seen the third class; they judge its rows, and are wrong there."""
         labels = SIDES.astype(object)
         labels[:count] = "rare"
-        result = found(X.astype(kind), labels, validation="auto")
+        result = found(X.astype(kind), labels, validation="auto", scoring="accuracy")
         assert result.preprocessing.target.classes == ("down", "rare", "up")
         assert 0.9 < result.best().score <= 1
         probabilities = result.predict_proba(X)
@@ -279,7 +279,7 @@ class TestRareClasses:
     def test_one_of_two_hundred(self, kind):
         draw = np.random.default_rng(3)
         x, y = draw.normal(size=(200, 3)).astype(kind), (np.arange(200) == 17).astype(int)
-        result = found(x, y)
+        result = found(x, y, scoring="accuracy")
         assert result.best().score >= 0.99
         assert np.isfinite(result.predict_proba(x)).all()
         x[y == 1] = 4.0

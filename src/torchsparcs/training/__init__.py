@@ -8,6 +8,7 @@ __all__ = [
     "history",
     "loop",
     "progress",
+    "step",
     "quantiles",
     "tasks",
     "train",
