@@ -8,8 +8,8 @@ __all__ = [
     "history",
     "loop",
     "progress",
-    "step",
     "quantiles",
+    "step",
     "tasks",
     "train",
 ]
