@@ -27,7 +27,7 @@ def brief_searches():
         check(config)
         for name, most in BRIEF.items():
             value = getattr(config, name)
-            brief = value[:most] if isinstance(value, tuple) else min(value, most)
+            brief = value[:most] if isinstance(value, (tuple, list)) else min(value, most)
             object.__setattr__(config, name, brief)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -782,7 +782,7 @@ class TestResume:
     def test_unknown_engines(self):
         outcome = sparcs("search", "iris", "--engine", "dask")
         assert outcome.code == 2
-        assert "Expected local or ray. Got 'dask'" in outcome.err
+        assert "Expected auto, local, processes or ray. Got 'dask'" in outcome.err
         assert "--engine ray" in sparcs("search", "iris", "--address", "here:1").err
 
 

@@ -34,7 +34,7 @@ from torchsparcs.parallel.executor import ENGINES, Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps
 from torchsparcs.tables.datasets import load_dataset
 
-QUICK = SearchConfig(steps=20, longest=20, path=2, ways=("asleep", "awake"), shrink=0.3)
+QUICK = SearchConfig(steps=20, longest=20, path=2, shrink=0.3)
 
 
 class Several(Engine):

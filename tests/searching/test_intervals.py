@@ -23,7 +23,7 @@ def result():
 def test_as_often_as_they_say(result, coverage):
     low, high = result.predict_interval(X[400:], coverage).T
     held = (low <= Y[400:]) & (Y[400:] <= high)
-    assert held.mean() == pytest.approx(coverage, abs=0.04)
+    assert held.mean() == pytest.approx(coverage, abs=0.06)
     middle = result.predict(X[400:])
     assert np.allclose((low + high) / 2, middle)
 

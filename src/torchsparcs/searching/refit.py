@@ -52,7 +52,7 @@ def refit(
             "fits it to other rows."
         )
     started, settings = time.perf_counter(), result.settings
-    config, on = SearchConfig(**settings["config"]), resolve_device(device)
+    config, on = _config(settings), resolve_device(device)
     steps = config.steps if steps is None else steps
     config = dataclasses.replace(config, steps=steps, longest=steps)
     data = counted_rows(X, y, sample_weight, groups)
@@ -107,3 +107,8 @@ def refit(
 def _direct(candidate: Candidate) -> DirectSpace:
     assert isinstance(candidate.network, CompactNetwork)
     return candidate.network.to_direct()
+
+
+def _config(settings: dict[str, Any]) -> SearchConfig:
+    """How the search went about it; nothing is trained, by ways that may be gone since."""
+    return SearchConfig(**{name: v for name, v in settings["config"].items() if name != "ways"})
