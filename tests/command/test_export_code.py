@@ -43,8 +43,8 @@ def test_code_is_written_once(format, run):
     assert "its comment says what it takes and gives" in outcome.out
     text = path.read_text()
     candidate = load_result(run).smallest()
-    assert f"Accuracy on rows that it was not fitted to: {candidate.score:.4f} ±" in text
-    assert f"Accuracy to be expected on new rows: {candidate.expected:.4f}." in text
+    assert f"Accuracy on rows that it was not fitted to: {100 * candidate.score:.2f} % ±" in text
+    assert f"Accuracy to be expected on new rows: {100 * candidate.expected:.2f} %." in text
     assert "Found in 150 rows." in text
     assert sparcs("export", run, "--format", format).code == 1
     assert path.read_text() == text

@@ -2,6 +2,7 @@
 
 import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -116,3 +117,28 @@ class TestAuto:
         several.close()
         monkeypatch.setattr("torchsparcs.parallel.executor.free_cores", lambda: 1)
         assert engine_of("auto", is_long=True).workers == 1
+
+
+class Unsendable(Exception):
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+def test_an_error_that_cannot_be_sent_is_told():
+    is_done, error = pickle.loads(processes._pickled(Unsendable("why", 2)))
+    assert not is_done
+    assert "Unsendable: why" in str(error)
+
+
+def test_nobody_is_started_before_there_is_work():
+    engine = ProcessesEngine(2)
+    assert not engine._others
+    engine.close()
+
+
+def test_a_worker_imports_nothing_from_the_folder_it_is_in(tmp_path, monkeypatch):
+    (tmp_path / "joblib.py").write_text("raise SystemExit('taken from the folder')")
+    monkeypatch.chdir(tmp_path)
+    engine = ProcessesEngine(2)
+    both_take_part(engine)
+    engine.close()

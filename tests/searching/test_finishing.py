@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from torchsparcs import CompactNetwork, SearchConfig, load_result, search
+from torchsparcs.compact.direct import connection_count
 from torchsparcs.searching import finishing
+from torchsparcs.searching.drawing import Shape, drawn
 
 CONFIG = SearchConfig(steps=60, epochs=1, longest=60, ways=("asleep",))
 OPTIONS = {"widths": (12,), "penalty_weights": (1e-3,), "validation": 2, "device": "cpu"}
@@ -141,3 +143,22 @@ def test_groups_that_can_get_no_smaller_are_left_alone(result):
     """Each size of a network is judged once."""
     drawn = [a for a in result[0].attempts if a.member is None and a.cut]
     assert len({(a.parameters, a.score, a.loss) for a in drawn}) == len(drawn)
+
+
+def test_a_lane_goes_down_to_the_smallest_size(result):
+    """A cut may take more than it was asked for; what is small enough then waits."""
+    found, x, y = result
+    like = found.linear.network.to_direct()
+    starts = [drawn(like, Shape(2), width, seed) for width, seed in [(12, 0), (5, 1)]]
+    rows = finishing.Rows(
+        torch.from_numpy(x),
+        torch.from_numpy(y),
+        torch.ones(1, len(x)),
+        (torch.from_numpy(x), torch.from_numpy(y)),
+        torch.ones(1, len(x)),
+        "multiclass",
+    )
+    groups = finishing._descended(rows, 4, 3, starts, [1e-3, 1e-3])
+    sizes = [connection_count(group[-1]) for group in groups if group]
+    assert sizes == sorted(sizes, reverse=True) or len({*sizes}) == len(sizes)
+    assert min(sizes) <= 6

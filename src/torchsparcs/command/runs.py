@@ -26,6 +26,7 @@ from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.readers import read_table
 from torchsparcs.tables.target import with_targets
 from torchsparcs.tables.writers import WRITERS, without_formulas
+from torchsparcs.training.tasks import resolve_task
 
 
 def show(run: Path) -> None:
@@ -82,9 +83,10 @@ def predict(
     table.columns = [str(column) for column in table.columns]
     check_known("columns to keep", keep, table.columns)
     rule = _rule(result, pick)
-    predictions = result.target.predictions(result.outputs(table, rule))
+    said = result.outputs(table, rule)
+    predictions = result.target.predictions(said)
     if interval is not None:
-        ends = result.predict_interval(table, interval, rule)
+        ends = result.interval_around(said, interval, rule)
         predictions = predictions.assign(**_interval_columns(ends, result.target.names))
     if keep:
         predictions = pd.concat([table[[*keep]], predictions], axis=1)
@@ -171,7 +173,9 @@ def _quantized(
         return quantized, f"int8 fitted to {where}, which have no target to judge by"
     score = "R²" if result.target.classes is None else "accuracy"
     table, y, _ = with_targets(table, y)
-    before, after = result.score(table, y, candidate), quantized.score(table, y)
+    said = result.outputs(table, candidate)
+    before = resolve_task(result.target.task).score(said, result.target.transform(y)).item()
+    after = quantized.score(table, y)
     return quantized, f"int8 fitted to {where}: {score} {after:.4f} there, {before:.4f} in float"
 
 

@@ -8,7 +8,7 @@ from torchsparcs.files.visible import visible
 
 LONGEST_IDENTIFIER = 40  # characters: with prefixes less than the 63 that C tells apart
 LONGEST_TEXT = 1000  # bytes of a text in C, whose compilers need not take more than 4095
-COMMENT_MARKS = re.compile(r"\*(?=/)|/(?=\*)|\?(?=\?)")  # and trigraphs
+COMMENT_MARKS = re.compile(r"\*(?=/)|/(?=\*)|<(?=/)|\?(?=\?)")  # and trigraphs
 
 
 class Identifiers:

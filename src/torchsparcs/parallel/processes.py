@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
@@ -63,7 +64,7 @@ class Worker:
     def __init__(self) -> None:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"import {__name__} as here; here.work()"],
+            [sys.executable, "-P", "-c", f"import {__name__} as here; here.work()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
@@ -122,10 +123,9 @@ class ProcessesEngine(Engine):
     def __init__(self, workers: int):
         self.workers = workers
         self._others: list[Worker] = []
-        self._start()
-        atexit.register(self.close)
 
     def close(self) -> None:
+        atexit.unregister(self.close)
         while self._others:
             self._others.pop().end()
 
@@ -152,6 +152,8 @@ class ProcessesEngine(Engine):
                 self.close()
 
     def _start(self) -> None:
+        if not self._others:
+            atexit.register(self.close)
         while len(self._others) < self.workers - 1:
             self._others.append(Worker())
 
@@ -175,10 +177,21 @@ def work() -> None:
     while True:
         function, item = questions.get(), questions.get()
         try:
-            outcome = True, pickle.loads(function)(pickle.loads(item))
+            answer = pickle.dumps((True, pickle.loads(function)(pickle.loads(item))))
         except Exception as error:
-            outcome = False, error
-        _send(answered, pickle.dumps(outcome))
+            answer = _pickled(error)
+        _send(answered, answer)
+
+
+def _pickled(error: Exception) -> bytes:
+    """The error as an answer; what cannot be sent is told."""
+    try:
+        answer = pickle.dumps((False, error))
+        pickle.loads(answer)
+    except Exception:
+        told = RuntimeError("".join(traceback.format_exception(error)))
+        return pickle.dumps((False, told))
+    return answer
 
 
 def _send(pipe: IO[bytes], message: bytes) -> None:

@@ -125,10 +125,10 @@ def headline(result: SearchResult, candidate: Candidate) -> str:
     if not math.isfinite(score):
         return f"{size} has no score."
     rows, scoring = "new rows" if is_expected else "held-out rows", result.scoring
-    if scoring.name == "accuracy":
+    if scoring.name == "accuracy" and not scoring.is_weighted:
         verb = "should get" if is_expected else "gets"
         return f"{size} {verb} {100 * score:.1f} % of {rows} right."
-    if scoring.name != "r2":
+    if scoring.name != "r2" or scoring.is_weighted:
         verb = "should have" if is_expected else "has"
         return f"{size} {verb} {scoring.label} {scoring.words(score)} on {rows}."
     if score <= 0:

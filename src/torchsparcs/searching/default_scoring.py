@@ -45,7 +45,8 @@ def scoring_for(
             "of one class, and where errors are relative no target may be zero."
         )
     unit = abs(constant) if found.style is AMOUNT and constant else 1.0
-    return replace(found, unit=unit, constant=constant)
+    is_weighted = bool((share != share[0]).any())
+    return replace(found, unit=unit, constant=constant).weighted(is_weighted)
 
 
 def _is_rare(aim: Target, target: Tensor, weight: Tensor) -> bool:

@@ -83,7 +83,7 @@ class Explanations:
         """What each column that the picked network reads does to its answer for one row.
 
         The contribution of a column is the answer less the answer without it: with its inputs at
-        their means, as if it were missing (of text, at the shares of its texts). Contributions need
+        their means, of text at the shares of its texts. Contributions need
         not add up, as columns act together. An answer is a value in its own units, or the
         probability of a class; of two classes that of the second.
 

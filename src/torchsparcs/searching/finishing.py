@@ -223,12 +223,14 @@ class Finishing:
         groups = [[each for rung, _ in lane for each in rung.networks] for lane in lanes]
         decays = [[decay for _, decay in lane] for lane in lanes]
         made = self.family.shared_out("connections", work, groups, decays)
-        cut = [
-            ((lane[place % len(lane)][0], place // len(lane) + 1), group)
-            for lane, cuts in zip(lanes, made, strict=True)
-            for place, group in enumerate(cuts)
-            if group and is_read(group[-1]).any()  # a constant is no network
-        ]
+        cut: list[tuple[tuple[Rung, int], list[DirectSpace]]] = []
+        for lane, steps in zip(lanes, made, strict=True):
+            cuts = [0] * len(lane)
+            for place, group in enumerate(steps):
+                start = place % len(lane)
+                cuts[start] += bool(group)
+                if group and is_read(group[-1]).any():  # a constant is no network
+                    cut.append(((lane[start][0], cuts[start]), group))
         return self._judged([of for of, _ in cut], [group for _, group in cut])
 
     def _judged(self, of: list[tuple[Rung, int]], groups: list[list[DirectSpace]]) -> list[Rung]:
@@ -307,36 +309,44 @@ def _descended(
 ) -> list[list[DirectSpace]]:
     """A lane: groups, each with its decay, lose connections size by size and are fitted again.
 
-    A group begins at its own size. Of those at a size only the one with the lowest loss goes on.
-    For each size there is a group for each that began, empty where it is not there or no smaller.
+    A group begins at its own size; one that is small enough already waits. Of those at a size only
+    the one with the lowest loss goes on. For each size at which something is cut there is a group
+    for each that began, empty where it is not there or got no smaller.
     """
     rows, fits = rows.to(networks[0].weights.device), len(rows.weights)
     seen = [rows.inputs[weights > 0] for weights in rows.weights]
     waiting = dict(enumerate(_chunks(networks, fits)))
     active: dict[int, list[DirectSpace]] = {}
-    size = max((connection_count(group[-1]) for group in waiting.values()), default=0)
+    size = max(map(_count, waiting.values()))
     found = []
     while size > smallest:
         size = max(smallest, math.floor(size * SHRINK))
-        begun = [place for place, group in waiting.items() if connection_count(group[-1]) > size]
+        begun = [place for place, group in waiting.items() if _count(group) > size]
         active |= {place: waiting.pop(place) for place in begun}
+        larger = {place: group for place, group in active.items() if _count(group) > size}
+        if not larger:
+            continue
         cut = [
             each
-            for place, group in active.items()
+            for place, group in larger.items()
             for each in _cut_group(group, seen, size, rows.task, decays[place])
         ]
-        groups = _fits(rows, turns, cut, [decays[place] for place in active])
+        groups = _fits(rows, turns, cut, [decays[place] for place in larger])
         made = {
             place: group
-            for place, group in zip(active, groups, strict=True)
-            if connection_count(group[-1]) < connection_count(active[place][-1])
+            for place, group in zip(larger, groups, strict=True)
+            if _count(group) < _count(larger[place])
         }
-        if not made and not waiting:
-            break
         found += [made.get(place, []) for place in range(len(decays))]
-        best = min(made, key=lambda place: rows.loss(made[place]), default=None)
-        active = {} if best is None else {best: made[best]}
+        left = {place: g for place, g in active.items() if place not in larger} | made
+        best = min(left, key=lambda place: rows.loss(left[place]), default=None)
+        active = {} if best is None else {best: left[best]}
     return found
+
+
+def _count(group: list[DirectSpace]) -> int:
+    """The weights and biases of the network that a group is for."""
+    return connection_count(group[-1])
 
 
 def _cut_group(

@@ -81,6 +81,7 @@ class Settings(TypedDict):
     scoring_is_auto: NotRequired[bool]
     scoring_is_own: NotRequired[bool]
     score_unit: NotRequired[Positive]
+    score_is_weighted: NotRequired[bool]
     constant_score: NotRequired[Finite | None]
     group: NotRequired[str | None]
     time: NotRequired[str | None]

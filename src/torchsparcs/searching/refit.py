@@ -39,7 +39,8 @@ def refit(
     No neuron or connection comes or goes, and the preprocessing is that of ``result``: ``X`` has
     the same columns and ``y`` no new classes. Candidates are judged as in a search, on rows that
     copies fine-tuned in the same way did not see; those that a smaller one now beats leave the
-    front. Rows that the first search has seen judge mildly.
+    front. Rows that the first search has seen judge mildly. Class weights of the search are not
+    taken over: give sample weights.
 
     Args:
         steps: of the fine-tuning; by default those of the search's ``SearchConfig``.

@@ -163,8 +163,13 @@ class SearchResult(Explanations):
         networks made in the same way, and not fitted to them, said. Of several outputs it is
         (rows, outputs, 2), each by itself.
         """
+        return self.interval_around(self.outputs(X, pick), coverage, pick)
+
+    def interval_around(
+        self, output: Tensor, coverage: float = 0.9, pick: "str | int | Candidate" = "smallest"
+    ) -> np.ndarray:
+        """The interval of :meth:`predict_interval` around raw outputs of the network."""
         candidate, rows = self.pick(pick), self.settings["judged_rows"]
-        output = self.outputs(X, candidate)
         return interval_around(output, candidate.residuals, rows, coverage, self.target)
 
     def deployed(self, pick: "str | int | Candidate" = "smallest") -> DeployedNetwork:
@@ -180,11 +185,13 @@ class SearchResult(Explanations):
 
     def _about(self, candidate: Candidate) -> list[str]:
         """How good the candidate is and what it was found in, in lines."""
-        measure = "R²" if self.target.classes is None else "Accuracy"
-        score = f"{candidate.score:.4f} ± {candidate.standard_error:.4f}"
+        scoring = self.scoring
+        measure = scoring.label[0].upper() + scoring.label[1:]
+        score = scoring.words(candidate.score, candidate.standard_error)
         lines = [f"{measure} on rows that it was not fitted to: {score}."]
         if candidate.expected is not None:
-            lines.append(f"{measure} to be expected on new rows: {candidate.expected:.4f}.")
+            words = scoring.words(candidate.expected)
+            lines.append(f"{measure} to be expected on new rows: {words}.")
         data = f" of {self.settings['data']}" if "data" in self.settings else ""
         return [*lines, f"Found in {self.settings['rows']:,} rows{data}."]
 

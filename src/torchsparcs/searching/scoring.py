@@ -17,6 +17,8 @@ from torchsparcs.training.quantiles import quantile_level
 PSEUDO_ROWS = 4  # that a share of rows is thought to have seen besides, half of them right
 MOST_PARTS, FOREIGN_PARTS = 2000, 20  # of the rows, whose scores are kept; of others' scorers
 
+WEIGHTED = "weighted "
+
 Values = Callable[[Tensor, Tensor, Tensor, Target], Tensor]
 
 
@@ -92,6 +94,7 @@ class Scoring:
             were looked at.
         whole: the score itself of the same, where that is simpler: of scikit-learn's scorers.
         is_own: whether it is a function of somebody's, without a name that finds it.
+        is_weighted: whether some rows counted more than others.
     """
 
     name: str
@@ -104,6 +107,13 @@ class Scoring:
     constant: float | None = None
     whole: Callable[[Tensor, Tensor, Tensor], float] | None = None
     is_own: bool = False
+    is_weighted: bool = False
+
+    def weighted(self, is_weighted: bool) -> "Scoring":
+        """The same, whose label says whether some rows counted more than others."""
+        label = self.label.removeprefix(WEIGHTED)
+        label = WEIGHTED + label if is_weighted else label
+        return replace(self, label=label, is_weighted=is_weighted)
 
     @property
     def is_foreign(self) -> bool:
@@ -221,7 +231,12 @@ def _quantile_row(name: str) -> Row | None:
     if kind != "pinball":
         return None
     loss = f"quantile {level}"
-    known = quantile_level(loss)
+    try:
+        known = quantile_level(loss)
+    except ValueError as error:
+        raise ValueError(
+            f"Expected pinball_ and a level between 0 and 1, as in {QUANTILE}. Got {name!r}."
+        ) from error
     assert known is not None
     values = partial(scores.pinball_losses, level=known)
     return Row(f"pinball loss at {known:g}", False, values, AMOUNT, loss=loss)
@@ -246,6 +261,7 @@ def score_settings(scoring: Scoring) -> dict[str, Any]:
     return {
         "scoring": scoring.name,
         "scoring_is_own": scoring.is_own,
+        "score_is_weighted": scoring.is_weighted,
         "score_unit": scoring.unit,
         "constant_score": constant if constant is None or math.isfinite(constant) else None,
     }
@@ -264,6 +280,7 @@ def recorded_scoring(settings: dict[str, Any], target: Target) -> Scoring:
         found = Scoring(name, label, style, unknown, whole=unknown, is_own=True)
     else:
         found = scoring_of(name, target)
+    found = found.weighted(settings.get("score_is_weighted", False))
     return replace(found, unit=unit, constant=settings.get("constant_score"))
 
 

@@ -105,7 +105,7 @@ def search(
         max_parameters: nothing larger is kept; of a network, where all are, the smallest.
         sample_weight: (rows,), how much each row counts.
         class_weight: {label: weight}, "balanced" (each class counts the same) or None: rows count
-            by their class as well, in training and in scores.
+            by their class as well, in training and in scores; those of a pair that judges do not.
         scoring: the score that makes the front and the picks: for classes "accuracy", "log_loss",
             "balanced_accuracy", "roc_auc", "f1", "average_precision"; for numbers "r2", "mae",
             "mape", "pinball_0.9", of which the last three are trained for too; or a scorer of
@@ -122,7 +122,8 @@ def search(
         engine: "local", this process (or, after ``init_process_group``, all of them), "processes",
             others beside it on this machine's cores, "ray", a Ray cluster, or "auto", processes
             where a search of a table on a CPU is long and cores are free; every worker trains and
-            cuts some of the networks, with the same outcome.
+            cuts some of the networks, with the same outcome: bit for bit where the widths are
+            multiples of 16, else up to rounding.
         checkpoint: a folder for what has been done. The same call with ``resume=True`` goes on
             from there and ends with the same networks, bit for bit, as a search that was never
             interrupted. It is yours to delete once the result is saved.

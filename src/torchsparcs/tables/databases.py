@@ -27,7 +27,7 @@ def read_database(address: str, table: str | None = None) -> pd.DataFrame:
     takes it from ``PGPASSWORD`` or its password file.
     """
     url = _address(address)
-    if url.password is not None:
+    if url.password is not None or any("password" in name.lower() for name in url.query):
         raise ValueError(
             "Expected an address without a password, which would be written down. "
             "Set PGPASSWORD, or use a password file."

@@ -11,6 +11,7 @@ import pandas as pd
 
 from torchsparcs.files.arrays import read_arrays
 from torchsparcs.files.reading import JSON_COPIES, check_memory, first_line, memory, quoted
+from torchsparcs.tables.columns import check_names
 from torchsparcs.tables.parquet import COPIES, check_flat, load_pyarrow
 from torchsparcs.tables.text_files import bounded
 
@@ -180,6 +181,7 @@ def _sheet_table(sheet: Any, place: str, path: Path, errors: set[str]) -> pd.Dat
             f"Expected a name above each column. {place} has none above column "
             f"{header.index(None) + 1}."
         )
+    check_names([*map(str, header)])
     width, room = len(header), memory()
     columns: list[list[Any]] = [[] for _ in header]
     for count, row in enumerate(rows):
