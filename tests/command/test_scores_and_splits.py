@@ -74,7 +74,7 @@ def test_classes_that_count_for_more(table, tmp_path, monkeypatch):
     drop = ("--drop", "day", "--drop", "who", "--drop", "price")
     found = sparcs("search", table, "--target", "late", *options, *drop, "--out", run, *QUICK)
     assert found.code == 0, found.err
-    assert "expected f1 macro" in found.out
+    assert "expected weighted f1 macro" in found.out
     assert load_result(run).settings["scoring"] == "f1_macro"
 
 

@@ -177,7 +177,7 @@ class TestWhichScore:
         with pytest.raises(ValueError, match=r"scoring for numbers, as r2, mae, mape.* Got 'f1'"):
             scoring_of("f1", Target.fit([0.5, 1.5]))
         for bad in ("pinball", "pinball_2", "pinball_x"):
-            with pytest.raises(ValueError, match="Expected a quantile between 0 and 1"):
+            with pytest.raises(ValueError, match="a level between 0 and 1, as in pinball_0"):
                 scoring_of(bad, Target.fit([0.5, 1.5]))
         for bad in ("acuracy", 3, None):
             with pytest.raises(

@@ -60,10 +60,10 @@ def search(
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).uniform(-1, 1, (300, 3))
-    >>> y = np.abs(x[:, 0])  # |x| = max(x, 0) + max(−x, 0): one column and two neurons
+    >>> y = np.abs(x[:, 0])  # |x| = 2 max(x, 0) − x: one column, one neuron and a skip
     >>> result = search(x, y, config=SearchConfig(steps=100), progress=False)
     >>> result.smallest().architecture
-    '1 of 3 → 2 → 1'
+    '1 of 3 → 1 → 1, skip 1 → 1'
     >>> result.predict(x).shape
     (300,)
 
