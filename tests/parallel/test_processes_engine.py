@@ -102,11 +102,18 @@ def test_nobody_is_left_behind(ending):
 
 class TestAuto:
     @pytest.mark.parametrize(
-        ("cores", "load", "free"), [(4, 0.2, 4), (4, 1.4, 4), (4, 3.0, 2), (4, 9.0, 1), (64, 0, 8)]
+        ("cores", "running", "free"), [(4, 1, 4), (4, 2, 3), (4, 3, 2), (4, 9, 1), (64, 1, 8)]
     )
-    def test_takes_the_cores_that_are_free(self, monkeypatch, cores, load, free):
+    @pytest.mark.parametrize("is_linux", [True, False])
+    def test_takes_the_cores_that_are_free(
+        self, monkeypatch, tmp_path, cores, running, free, is_linux
+    ):
+        monkeypatch.setattr(processes, "BETWEEN", 0)
+        monkeypatch.setattr(processes, "LOAD", tmp_path / "loadavg")
+        if is_linux:
+            (tmp_path / "loadavg").write_text(f"7.00 7.00 7.00 {running}/234 5678")
         monkeypatch.setattr(processes.joblib, "cpu_count", lambda: cores)
-        monkeypatch.setattr(os, "getloadavg", lambda: (load, 0, 0))
+        monkeypatch.setattr(os, "getloadavg", lambda: (running, 0, 0))
         assert processes.free_cores() == free
 
     def test_is_this_process_where_work_is_short_or_no_core_is_free(self, monkeypatch):

@@ -14,8 +14,10 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import joblib
@@ -24,6 +26,7 @@ import torch
 from torchsparcs.parallel.engine import Engine, Function
 
 MOST = 8  # processes: more have too little to do
+LOAD, LOOKS, BETWEEN = Path("/proc/loadavg"), 10, 0.01  # how often to look at it, and seconds
 LENGTH = struct.Struct("<Q")  # of a message, before it
 
 
@@ -34,8 +37,18 @@ def free_cores() -> int:
     """
     if multiprocessing.current_process().name != "MainProcess":
         return 1
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return max(1, min(MOST, joblib.cpu_count() - round(max(0.0, load - 1))))
+    return max(1, min(MOST, joblib.cpu_count() - round(_busy())))
+
+
+def _busy() -> float:
+    """How many cores others use: just now where Linux tells, else over the last minute."""
+    if not LOAD.exists():
+        return max(0.0, os.getloadavg()[0] - 1) if hasattr(os, "getloadavg") else 0.0
+    running = []
+    for _ in range(LOOKS):
+        running.append(int(LOAD.read_text().split()[3].split("/")[0]) - 1)  # less this one
+        time.sleep(BETWEEN)
+    return max(0.0, sum(running) / LOOKS)
 
 
 class WorkerLostError(RuntimeError):
