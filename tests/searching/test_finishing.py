@@ -160,5 +160,4 @@ def test_a_lane_goes_down_to_the_smallest_size(result):
     )
     groups = finishing._descended(rows, 4, 3, starts, [1e-3, 1e-3])
     sizes = [connection_count(group[-1]) for group in groups if group]
-    assert sizes == sorted(sizes, reverse=True) or len({*sizes}) == len(sizes)
     assert min(sizes) <= 6
