@@ -1,0 +1,82 @@
+"""L-BFGS of many functions at once, each at its own pace.
+
+At each turn all of them try a step: those that are not better off try a shorter one at the next
+turn, while the others go on. One that no longer gains leaves.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+MEMORY = 10  # steps that tell of the curvature
+ENOUGH = 1e-4  # of the decrease that the slope promises
+LEAST_GAIN, PATIENCE = 1e-6, 4  # who gains less, relatively, for so many turns is done
+SHORTER, SHORTEST = 0.5, 0.1  # bounds of the next step after one that failed
+FIRST_STEP = 0.1  # its length
+LEAVERS = 0.3  # a share of the members that is worth taking out
+
+
+@torch.no_grad()
+def minimised(
+    evaluate: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], start: Tensor, turns: int
+) -> Tensor:
+    """The points, (members, P), that L-BFGS reaches from ``start`` in at most so many turns.
+
+    ``evaluate`` takes points and which members they are of, and gives losses and slopes.
+    """
+    best, which, point = start.clone(), torch.arange(len(start), device=start.device), start
+    loss, slope = evaluate(point, which)
+    length, calm = torch.ones_like(loss), torch.zeros_like(loss)
+    scale = FIRST_STEP / slope.norm(dim=1).clamp_min(1e-12)
+    memory: list[tuple[Tensor, Tensor, Tensor]] = []  # steps, changes of the slope, 1 / (s · y)
+    for _ in range(turns):
+        direction = _direction(slope, memory, scale)
+        promise = (slope * direction).sum(dim=1)
+        uphill = promise >= 0
+        direction = torch.where(uphill[:, None], -slope * scale[:, None], direction)
+        promise = torch.where(uphill, (slope * direction).sum(dim=1), promise)
+        there = point + length[:, None] * direction
+        new_loss, new_slope = evaluate(there, which)
+        is_better = new_loss <= loss + ENOUGH * length * promise
+        step, change = there - point, new_slope - slope
+        curvature, size = (step * change).sum(dim=1), change.square().sum(dim=1)
+        is_told = is_better & (curvature > 1e-12)
+        inverse = torch.where(is_told, 1 / curvature.clamp_min(1e-30), 0)
+        scale = torch.where(is_told, curvature / size.clamp_min(1e-30), scale)
+        told = is_told[:, None]  # what is refused may be infinite, and is forgotten
+        told_step, told_change = torch.where(told, step, 0), torch.where(told, change, 0)
+        memory = [*memory[-MEMORY + 1 :], (told_step, told_change, inverse)]
+        gain = torch.where(is_better, loss - new_loss, 0)
+        calm = torch.where(gain > LEAST_GAIN * loss.abs(), 0, calm + 1)
+        lowest = -promise * length.square() / (2 * (new_loss - loss - promise * length))
+        lowest = torch.where(lowest.isfinite(), lowest, 0)
+        shorter = lowest.clamp(SHORTEST * length, SHORTER * length)
+        length = torch.where(is_better, 1, shorter)
+        loss = torch.where(is_better, new_loss, loss)
+        slope = torch.where(is_better[:, None], new_slope, slope)
+        point = torch.where(is_better[:, None], there, point)
+        stays = calm < PATIENCE
+        if not stays.any():
+            break
+        if (~stays).float().mean() > LEAVERS:
+            best[which] = point
+            which, point, loss, slope = which[stays], point[stays], loss[stays], slope[stays]
+            length, calm, scale = length[stays], calm[stays], scale[stays]
+            memory = [(s[stays], y[stays], inverse[stays]) for s, y, inverse in memory]
+    best[which] = point
+    return best
+
+
+def _direction(slope: Tensor, memory: list[tuple[Tensor, Tensor, Tensor]], scale: Tensor) -> Tensor:
+    """Newton's step by the remembered curvature, (members, P)."""
+    direction, shares = -slope, []
+    for step, change, inverse in reversed(memory):
+        share = inverse * (step * direction).sum(dim=1)
+        direction = direction - share[:, None] * change
+        shares.append(share)
+    direction = direction * scale[:, None]
+    for (step, change, inverse), share in zip(memory, reversed(shares), strict=True):
+        rest = share - inverse * (change * direction).sum(dim=1)
+        direction = direction + rest[:, None] * step
+    return direction
