@@ -76,7 +76,8 @@ def fitted(
     """
     dtype = torch.float64 if len(pair[0]) <= FEW_ROWS else torch.float32
     stack = Stack(directs, dtype)
-    order, blocks = _blocks(weights)
+    is_small = weights.numel() * stack.ends[-1] <= CACHED
+    order, blocks = _blocks(torch.ones_like(weights) if is_small else weights)
     pair = pair[0][order], pair[1][order] if pair[1].dim() < 3 else pair[1][:, order]
     inputs, target = _with_rows_last(pair, task, dtype, directs[0].outputs)
     share = (weights / weights.sum(dim=1, keepdim=True)).to(dtype)[:, order]

@@ -29,9 +29,9 @@ def minimised(
     loss, slope = evaluate(point, which)
     length, calm = torch.ones_like(loss), torch.zeros_like(loss)
     scale = FIRST_STEP / slope.norm(dim=1).clamp_min(1e-12)
-    memory: list[tuple[Tensor, Tensor, Tensor]] = []  # steps, changes of the slope, 1 / (s · y)
+    steps = changes = point.new_zeros(len(point), 1, point.shape[1])  # that are remembered
     for _ in range(turns):
-        direction = _direction(slope, memory, scale)
+        direction = _direction(slope, steps, changes, scale)
         promise = (slope * direction).sum(dim=1)
         uphill = promise >= 0
         direction = torch.where(uphill[:, None], -slope * scale[:, None], direction)
@@ -42,11 +42,11 @@ def minimised(
         step, change = there - point, new_slope - slope
         curvature, size = (step * change).sum(dim=1), change.square().sum(dim=1)
         is_told = is_better & (curvature > 1e-12)
-        inverse = torch.where(is_told, 1 / curvature.clamp_min(1e-30), 0)
         scale = torch.where(is_told, curvature / size.clamp_min(1e-30), scale)
         told = is_told[:, None]  # what is refused may be infinite, and is forgotten
         told_step, told_change = torch.where(told, step, 0), torch.where(told, change, 0)
-        memory = [*memory[-MEMORY + 1 :], (told_step, told_change, inverse)]
+        steps = torch.cat([steps[:, -MEMORY + 1 :], told_step[:, None]], dim=1)
+        changes = torch.cat([changes[:, -MEMORY + 1 :], told_change[:, None]], dim=1)
         gain = torch.where(is_better, loss - new_loss, 0)
         calm = torch.where(gain > LEAST_GAIN * loss.abs(), 0, calm + 1)
         lowest = -promise * length.square() / (2 * (new_loss - loss - promise * length))
@@ -63,20 +63,31 @@ def minimised(
             best[which] = point
             which, point, loss, slope = which[stays], point[stays], loss[stays], slope[stays]
             length, calm, scale = length[stays], calm[stays], scale[stays]
-            memory = [(s[stays], y[stays], inverse[stays]) for s, y, inverse in memory]
+            steps, changes = steps[stays], changes[stays]
     best[which] = point
     return best
 
 
-def _direction(slope: Tensor, memory: list[tuple[Tensor, Tensor, Tensor]], scale: Tensor) -> Tensor:
-    """Newton's step by the remembered curvature, (members, P)."""
-    direction, shares = -slope, []
-    for step, change, inverse in reversed(memory):
-        share = inverse * (step * direction).sum(dim=1)
-        direction = direction - share[:, None] * change
-        shares.append(share)
-    direction = direction * scale[:, None]
-    for (step, change, inverse), share in zip(memory, reversed(shares), strict=True):
-        rest = share - inverse * (change * direction).sum(dim=1)
-        direction = direction + rest[:, None] * step
-    return direction
+def _direction(slope: Tensor, steps: Tensor, changes: Tensor, scale: Tensor) -> Tensor:
+    """Newton's step −H g by the remembered curvature, (members, P).
+
+    With steps S and changes of the slope Y, (members, M, P), the oldest first, D the diagonal and R
+    the upper triangle of S Yᵀ, γ the ``scale``, in the compact form of Byrd, Nocedal and Schnabel
+
+        H g = γ g + Sᵀ R⁻ᵀ ((D + γ Y Yᵀ) p − γ Y g) − γ Yᵀ p,  p = R⁻¹ S g.
+
+    What was forgotten is zero, and takes no part.
+    """
+    both = torch.cat([steps, changes], dim=1)
+    count, scale = steps.shape[1], scale[:, None, None]
+    by_change = (both @ changes.mT).double()  # (members, 2 M, M)
+    crossed, squares = by_change[:, :count], by_change[:, count:]
+    along = crossed.diagonal(dim1=1, dim2=2)
+    upper = crossed.triu() + torch.diag_embed((along == 0).double())
+    felt = (both @ slope[:, :, None]).double()  # (members, 2 M, 1)
+    by_step, by_changes = felt[:, :count], felt[:, count:]
+    first = torch.linalg.solve_triangular(upper, by_step, upper=True)
+    right = along[..., None] * first + scale * (squares @ first - by_changes)
+    second = torch.linalg.solve_triangular(upper.mT, right, upper=False)
+    weights = torch.cat([second, -scale * first], dim=1).to(slope.dtype)
+    return -(scale[:, 0] * slope + (weights.mT @ both)[:, 0])
