@@ -1,6 +1,7 @@
 """Second-order fits of many small networks at once: L-BFGS, every network at its own pace."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torchsparcs.compact.stack import Stack
 from torchsparcs.training.quantiles import pinball, pinball_slope, quantile_level
 
 FEW_ROWS = 500  # that are computed in float64
+MOST_DIGITS = 60  # of a binary number that tells for whom a row counts
 CACHED, FEWEST_AT_ONCE = 2**19, 64  # signals of as many rows as stay in a cache; rows at least
 
 Losses = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -123,13 +125,16 @@ def _blocks(weights: Tensor) -> tuple[Tensor, list[tuple[slice, Tensor]]]:
 
     Rows that count for the same networks stand together, so that the others need not see them.
     """
-    kinds, kind = (weights > 0).unique(dim=1, return_inverse=True)
+    counts = weights > 0
+    digits = 2 ** (torch.arange(len(weights), device=weights.device) % MOST_DIGITS)
+    _, kind, sizes = (
+        (counts * digits[:, None]).sum(dim=0).unique(return_inverse=True, return_counts=True)
+    )
     order = kind.argsort(stable=True)
-    ends = kind.bincount(minlength=kinds.shape[1]).cumsum(0).tolist()
-    starts = [0, *ends[:-1]]
+    ends = [0, *sizes.cumsum(0).tolist()]
     return order, [
-        (slice(start, stop), counts)
-        for start, stop, counts in zip(starts, ends, kinds.T, strict=True)
+        (slice(start, stop), counts[:, order[start:stop]].any(dim=1))
+        for start, stop in pairwise(ends)
     ]
 
 

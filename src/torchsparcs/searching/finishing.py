@@ -26,15 +26,15 @@ from torchsparcs.training.progress import stage
 
 DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and its neighbours do
 NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
-TAUGHT = (0.0, 0.5)  # shares of the teacher in the target
+TAUGHT = 0.5  # the teacher's share of the target
 MOST_NUMBERS, FEWEST_NUMBERS = 1200, 20  # of a network whose connections go one by one
 MOST_DRAWN = 6000  # numbers of a plain network, where larger ones are better
 BETTER = 0.99  # of the loss: then the next larger size is tried
 BAND = 2.5  # sizes within that factor compete for the best starts
-CONTENDERS = 2  # of a band, that are fitted
-LINEAR_TURNS, FIT_TURNS, DRAWN_TURNS, CUT_TURNS = 80, 80, 150, 40
+CONTENDERS, KEPT = 2, 3  # of a band: that were trained, and of all those that are fitted to the end
+LINEAR_TURNS, FIT_TURNS, CUT_TURNS = 80, 150, 40
 FEWEST_TURNS = 5
-FIRST_SHARE = 0.2  # of the turns, in which decays compete, and again in which neighbours do
+FIRST_SHARE = 0.2  # of the turns, in which decays compete
 LINEAR_DECAYS = tuple(10 ** (exponent / 2) for exponent in range(-9, 0))
 PLAIN, LINEAR = -1, -2  # the groups of networks that were drawn, not trained
 
@@ -92,12 +92,15 @@ class Finishing:
         with stage("asking a teacher", self.progress):
             said = self.family.executor.steps.step("lessons", lambda: lessons(self.rows, self.seed))
             self.rows = replace(self.rows, lessons=said)
+        found: list[Cooked] = []
         with stage("second-order fits", self.progress):
-            found = self._fitted_in("fits", rungs, bands)
+            decays: dict[str, float] = {}
+            for band in reversed(bands):
+                found += self._fitted_in(band, rungs, decays)
             for band in self._larger_bands(bands[0], largest):
                 if not _is_better_above(found, band[0] / BAND):
                     break
-                found += self._fitted_in(f"fits to {band[1]:.0f}", rungs, [band])
+                found += self._fitted_in(band, rungs, decays)
         lanes: dict[str, list[Cooked]] = {"linear": [max(linear, key=_score)]}
         for band in bands:
             for lane, starts in self._starts(found, band).items():
@@ -106,14 +109,80 @@ class Finishing:
             cut = self._cut([*lanes.values()])
         return [rung for rung, _ in found] + cut
 
-    def _fitted_in(self, name: str, rungs: Sequence[Rung], bands: list[Band]) -> list[Cooked]:
-        """What was trained of those sizes, and plain networks of them, fitted."""
-        contenders = self._contenders(rungs, bands)
-        plain = [[rung] for band in bands for rung in self._plain(rungs[0].network, band)]
-        return [
-            *self._fitted(name, contenders, self._turns(FIT_TURNS)),
-            *self._fitted(f"plain {name}", plain, self._turns(DRAWN_TURNS)),
+    def _fitted_in(
+        self, band: Band, rungs: Sequence[Rung], decays: dict[str, float]
+    ) -> list[Cooked]:
+        """What was trained of those sizes, and plain networks of them, the best ones fitted.
+
+        Fits that are judged say which decay is best: for each lane the neighbours of the one in
+        ``decays``, which was the best of the sizes below, and at first some far apart. Those with
+        the lowest loss then go on, and the best of them is taught as well.
+        """
+        lowest = sorted(_within(rungs, band), key=lambda rung: rung.loss)[:CONTENDERS]
+        tried = [*lowest, *self._plain(rungs[0].network, band)]
+        if not tried:
+            return []
+        name, judged = f"fits to {band[1]:.0f}", self.rows.judged_fits
+        starts = [
+            (_part(rung, judged), Recipe(decays.get(_lane(rung), math.nan))) for rung in tried
         ]
+        new = [place for place, (_, recipe) in enumerate(starts) if math.isnan(recipe.decay)]
+        if new:
+            far = self._best_of(
+                f"{name} far", [starts[place][0] for place in new], [DECAYS] * len(new)
+            )
+            for place, best in zip(new, far, strict=True):
+                starts[place] = best
+        near = [[recipe.decay * by for by in NEIGHBOURS] for _, recipe in starts]
+        best = self._best_of(f"{name} near", [rung for rung, _ in starts], near)
+        losses = [self.rows.loss(rung.networks) for rung, _ in best]
+        order = sorted(range(len(tried)), key=losses.__getitem__)
+        for place in reversed(order):  # the best one of a lane speaks last
+            decays[_lane(tried[place])] = best[place][1].decay
+        kept = [(tried[place], *best[place]) for place in order[:KEPT]]
+        found = self._gone_on(name, kept)
+        if self.rows.lessons is not None:
+            taught, (_, recipe) = min(
+                zip(kept, found, strict=True), key=lambda each: each[1][0].loss
+            )
+            pupil = taught[0], taught[1], recipe._replace(taught=TAUGHT)
+            found += self._gone_on(f"{name} taught", [pupil])
+        return found
+
+    def _best_of(
+        self, name: str, rungs: list[Rung], decays: Sequence[Sequence[float]]
+    ) -> list[Cooked]:
+        """Of each rung, all whose fits are judged, the fits under the best of its decays."""
+        pairs = [
+            [(rung, Recipe(decay)) for decay in some]
+            for rung, some in zip(rungs, decays, strict=True)
+        ]
+        first = max(1, round(self._turns(FIT_TURNS) * FIRST_SHARE))
+        made = self._by_recipes(name, pairs, first, self.rows.judged_fits)
+        found = []
+        for some, groups in zip(pairs, made, strict=True):
+            losses = [self.rows.loss(group) for group in groups]
+            place = losses.index(min(losses))
+            found.append((replace(some[place][0], networks=groups[place]), some[place][1]))
+        return found
+
+    def _gone_on(self, name: str, begun: Sequence[tuple[Rung, Rung, Recipe]]) -> list[Cooked]:
+        """Rungs as they were and the fits that are judged so far, fitted to the end by recipes."""
+        turns = self._turns(FIT_TURNS)
+        spent = 2 * max(1, round(turns * FIRST_SHARE))
+        fits = self.rows.fits
+        groups = [rung.networks for _, rung, _ in begun]
+        if fits > 1:  # the one that gives the network has not been fitted yet
+            last = slice(fits - 1, fits)
+            pairs = [[(_part(rung, last), recipe)] for rung, _, recipe in begun]
+            made = self._by_recipes(f"{name} last", pairs, spent, last)
+            groups = [[*group, *own] for group, (own,) in zip(groups, made, strict=True)]
+        pairs = [
+            [(replace(rung, networks=group), recipe)]
+            for (rung, _, recipe), group in zip(begun, groups, strict=True)
+        ]
+        made = self._by_recipes(f"{name} on", pairs, max(1, turns - spent), slice(0, fits))
+        return self._judged_by_recipes(pairs, made)
 
     def _turns(self, usual: int) -> int:
         return max(FEWEST_TURNS, round(usual * self.effort))
@@ -134,11 +203,6 @@ class Finishing:
         while ends[-1] * math.sqrt(BAND) <= most:
             ends.append(ends[-1] * BAND)
         return [*pairwise(ends)]
-
-    def _contenders(self, rungs: Sequence[Rung], bands: list[Band]) -> list[list[Rung]]:
-        """The lowest losses of each band."""
-        by_loss = (sorted(_within(rungs, band), key=lambda rung: rung.loss) for band in bands)
-        return [mine[:CONTENDERS] for mine in by_loss]
 
     def _plain(self, like: DirectSpace, band: Band) -> list[Rung]:
         """A network of each shape in the middle of a band; nobody has judged them."""
@@ -162,72 +226,9 @@ class Finishing:
         best: dict[str, Cooked] = {}
         for each in found:
             if any(each[0] is rung for rung in inside):
-                lane = each[0].way if each[0].group == PLAIN else "trained"
+                lane = _lane(each[0])
                 best[lane] = max(best.get(lane, each), each, key=_score)
         return best
-
-    def _fitted(self, name: str, batches: list[list[Rung]], turns: int) -> list[Cooked]:
-        """Every rung fitted under its best decay, by each share of a teacher; batches at once.
-
-        Fits that are judged say which decay is best: a few far apart compete, then the neighbours
-        of the best one.
-        """
-        batches = [batch for batch in batches if batch]
-        if not batches:
-            return []
-        judged, last = self.rows.judged_fits, slice(self.rows.fits - 1, self.rows.fits)
-        first = max(1, round(turns * FIRST_SHARE))
-        tried = [[_part(rung, judged) for rung in batch] for batch in batches]
-        decays: list[list[Sequence[float]]] = [[DECAYS] * len(batch) for batch in batches]
-        for which in ("far", "near"):
-            pairs = [
-                [
-                    (rung, Recipe(decay))
-                    for rung, some in zip(batch, its, strict=True)
-                    for decay in some
-                ]
-                for batch, its in zip(tried, decays, strict=True)
-            ]
-            made = self._by_recipes(f"{name} {which}", pairs, first, judged)
-            best = [
-                self._best_of(batch, groups, its)
-                for batch, groups, its in zip(pairs, made, decays, strict=True)
-            ]
-            tried = [[rung for rung, _ in batch] for batch in best]
-            decays = [[[r.decay * by for by in NEIGHBOURS] for _, r in batch] for batch in best]
-        if self.rows.fits > 1:  # the one that gives the network has not been fitted yet
-            pairs = [
-                [(_part(rung, last), recipe) for rung, (_, recipe) in zip(*both, strict=True)]
-                for both in zip(batches, best, strict=True)
-            ]
-            made = self._by_recipes(f"{name} last", pairs, 2 * first, last)
-            best = [
-                [
-                    (replace(rung, networks=[*rung.networks, *group]), recipe)
-                    for (rung, recipe), group in zip(*both, strict=True)
-                ]
-                for both in zip(best, made, strict=True)
-            ]
-        shares = TAUGHT if self.rows.lessons is not None else TAUGHT[:1]
-        pairs = [
-            [(rung, recipe._replace(taught=share)) for rung, recipe in batch for share in shares]
-            for batch in best
-        ]
-        everybody = slice(0, self.rows.fits)
-        made = self._by_recipes(f"{name} on", pairs, max(1, turns - 2 * first), everybody)
-        return self._judged_by_recipes(pairs, made)
-
-    def _best_of(
-        self, pairs: list[Cooked], made: list[list[DirectSpace]], decays: list[Sequence[float]]
-    ) -> list[Cooked]:
-        """Of each rung the decay with the lowest loss, and its fits there."""
-        losses, found, start = [self.rows.loss(group) for group in made], [], 0
-        for some in decays:
-            place = min(range(start, start + len(some)), key=losses.__getitem__)
-            rung, recipe = pairs[place]
-            found.append((replace(rung, networks=made[place]), recipe))
-            start += len(some)
-        return found
 
     def _by_recipes(
         self, name: str, batches: list[list[Cooked]], turns: int, fits: slice
@@ -279,6 +280,11 @@ class Finishing:
 
 def _score(found: Cooked) -> tuple[float, float]:
     return found[0].judgement.score, -found[0].loss
+
+
+def _lane(rung: Rung) -> str:
+    """The kind of network that competes with its like: what was trained, or a shape."""
+    return rung.way if rung.group == PLAIN else "trained"
 
 
 def _part(rung: Rung, fits: slice) -> Rung:
