@@ -67,7 +67,6 @@ def test_it_is_the_same_twice(result):
 
 
 def test_it_goes_on_after_an_interruption(result, tmp_path, monkeypatch):
-    from torchsparcs.searching import fit_rows
 
     found, x, y = result
     descended = lanes.descended
@@ -153,5 +152,7 @@ def test_a_lane_goes_down_to_the_smallest_size(seed):
     nothing = torch.zeros(1, 5, dtype=torch.float64)
     like = DirectSpace(nothing, nothing[:, 0], torch.zeros(0, dtype=torch.long), "relu")
     rows = fit_rows.FitRows(*pair, weights, pair, weights, "regression")
-    groups = lanes.descended(rows, 2, 3, [drawn(like, Shape(2), 14, seed)], [fit_rows.Recipe(1e-3)])
+    groups = lanes.descended(
+        rows, 2, 3, [drawn(like, Shape(2), 14, seed)], [[fit_rows.Recipe(1e-3)]]
+    )
     assert min(connection_count(group[-1]) for group in groups if group) <= 2

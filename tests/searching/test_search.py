@@ -11,14 +11,12 @@ import torch
 from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit
 
 from torchsparcs import SearchConfig, SearchResult, search
-from torchsparcs.cutting.ladder import Rung
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching import finishing
 from torchsparcs.searching.candidates import ROUNDING
 from torchsparcs.searching.folds import FOLDS
-from torchsparcs.searching.judging import Judgement
 from torchsparcs.searching.strategies import STRATEGIES
-from torchsparcs.searching.table_search import TableSearch, is_worth_going_on
+from torchsparcs.searching.table_search import TableSearch
 from torchsparcs.training.loop import NonFiniteLossError
 
 QUICK = SearchConfig(epochs=1, path=2, ways=("asleep",), shrink=0.5, lr=0.03)
@@ -390,26 +388,6 @@ def test_of_many_columns_several_go_at_once(monkeypatch):
     small = result.smallest()
     assert {7, 70} <= set(small.network.reads)
     assert result.best().score > 0.95
-
-
-def rung(columns: int, score: float, own: float = 1.0) -> Rung:
-    """A linear network that reads some columns and a bias."""
-    return Rung(
-        0, 1, "plain", [], Judgement(0.0, score, 0.02, None, own, torch.zeros(1)), columns + 1
-    )
-
-
-@pytest.mark.parametrize(
-    ("smallest", "expected"),
-    [
-        (rung(2, 0.89), True),  # within an error of the best
-        (rung(2, 0.87), False),
-        (rung(3, 0.95), False),  # better, but not so small
-        (rung(2, 0.95, own=0.5), False),  # it does not do what its copies did
-    ],
-)
-def test_cutting_goes_on_while_nothing_is_lost(smallest, expected):
-    assert is_worth_going_on([rung(9, 0.9), rung(5, 0.7), smallest], 3) is expected
 
 
 def test_the_network_that_made_the_data_is_found():

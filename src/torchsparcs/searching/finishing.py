@@ -34,6 +34,7 @@ BAND = 2.5  # sizes within that factor compete for the best starts
 CONTENDERS, KEPT = 2, 3  # of a band: that were trained, and of all those that are fitted to the end
 LINEAR_TURNS, FIT_TURNS, CUT_TURNS = 80, 150, 40
 FEWEST_TURNS = 5
+AT_ONCE = 2**20  # signals of networks that are fitted at once
 FIRST_SHARE = 0.2  # of the turns, in which decays compete
 LINEAR_DECAYS = tuple(10 ** (exponent / 2) for exponent in range(-9, 0))
 PLAIN, LINEAR = -1, -2  # the groups of networks that were drawn, not trained
@@ -236,7 +237,31 @@ class Finishing:
         """The networks of each rung, which are those ``fits``, fitted from where they are."""
         groups = [[each for rung, _ in batch for each in rung.networks] for batch in batches]
         recipes = [[recipe for _, recipe in batch] for batch in batches]
-        return self.family.shared_out(name, partial(_fits, self.rows, turns, fits), groups, recipes)
+        found: list[list[list[DirectSpace]]] = []
+        items = self._together(groups)
+        made = self.family.shared_out(
+            name,
+            partial(_fits, self.rows, turns, fits),
+            [[each for place in item for each in groups[place]] for item in items],
+            [[recipe for place in item for recipe in recipes[place]] for item in items],
+        )
+        for item, fitted in zip(items, made, strict=True):
+            left = iter(fitted)
+            found += [[next(left) for _ in recipes[place]] for place in item]
+        return found
+
+    def _together(self, groups: list[list[DirectSpace]]) -> list[list[int]]:
+        """Places of neighbours that are fitted at once: where few signals are, it costs no more."""
+        items: list[list[int]] = []
+        for place, group in enumerate(groups):
+            last = [each for other in items[-1:] for of in other for each in groups[of]]
+            both = [*last, *group]
+            signals = len(both) * max(each.hidden + each.outputs for each in both)
+            if last and signals * len(self.rows.inputs) <= AT_ONCE:
+                items[-1].append(place)
+            else:
+                items.append([place])
+        return items
 
     def _judged_by_recipes(
         self, batches: list[list[Cooked]], made: list[list[list[DirectSpace]]]
@@ -251,16 +276,23 @@ class Finishing:
         """The rungs of each lane, from its starts down to the smallest size."""
         work = partial(descended, self.rows, self.outputs + 1, self._turns(CUT_TURNS))
         groups = [[each for rung, _ in lane for each in rung.networks] for lane in lanes]
-        recipes = [[recipe for _, recipe in lane] for lane in lanes]
-        made = self.family.shared_out("connections", work, groups, recipes)
+        items = self._together(groups)
+        made = self.family.shared_out(
+            "connections",
+            work,
+            [[each for place in item for each in groups[place]] for item in items],
+            [[[recipe for _, recipe in lanes[place]] for place in item] for item in items],
+        )
         cut: list[tuple[tuple[Rung, int], list[DirectSpace]]] = []
-        for lane, steps in zip(lanes, made, strict=True):
-            cuts = [0] * len(lane)
-            for place, group in enumerate(steps):
-                start = place % len(lane)
-                cuts[start] += bool(group)
-                if group and is_read(group[-1]).any():  # a constant is no network
-                    cut.append(((lane[start][0], cuts[start]), group))
+        for item, steps in zip(items, made, strict=True):
+            left, count = iter(steps), len(steps) // sum(len(lanes[place]) for place in item)
+            for lane in (lanes[place] for place in item):
+                cuts = [0] * len(lane)
+                for start in [*range(len(lane))] * count:
+                    group = next(left)
+                    cuts[start] += bool(group)
+                    if group and is_read(group[-1]).any():  # a constant is no network
+                        cut.append(((lane[start][0], cuts[start]), group))
         return self._judged([of for of, _ in cut], [group for _, group in cut])
 
     def _judged(self, of: list[tuple[Rung, int]], groups: list[list[DirectSpace]]) -> list[Rung]:

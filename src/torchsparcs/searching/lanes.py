@@ -1,6 +1,8 @@
 """Lanes: networks of one kind lose single connections size by size, and are fitted again."""
 
 import math
+from collections.abc import Generator
+from typing import Any
 
 from torch import Tensor
 
@@ -18,24 +20,55 @@ def descended(
     smallest: int,
     turns: int,
     networks: list[DirectSpace],
-    recipes: list[Recipe],
+    lanes: list[list[Recipe]],
 ) -> list[list[DirectSpace]]:
-    """A lane: groups, each with its recipe, lose connections size by size and are fitted again.
+    """Lanes side by side, one step of each after the other; what is cut is fitted together.
 
-    A group begins at its own size; one that is small enough already waits. Of those at a size only
-    the one with the lowest loss goes on. For each size at which something is cut there is a group
-    for each that began, empty where it is not there or got no smaller.
+    ``networks`` are those of all lanes, group by group, with a recipe for each group. For each lane
+    there are as many groups as steps times starts, empty where there is none.
     """
     rows, fits = rows.to(networks[0].weights.device), rows.fits
     seen = [rows.inputs[weights > 0] for weights in rows.weights]
-    starts = range(0, len(networks), fits)
-    waiting = {place: networks[start : start + fits] for place, start in enumerate(starts)}
+    groups = iter([networks[start : start + fits] for start in range(0, len(networks), fits)])
+    walks = [_lane(rows, seen, smallest, [next(groups) for _ in lane], lane) for lane in lanes]
+    found: list[list[list[DirectSpace]]] = [[] for _ in lanes]
+    asked = {place: next(walk) for place, walk in enumerate(walks)}
+    while asked := {place: cut for place, cut in asked.items() if cut is not None}:
+        cuts = [each for cut, _ in asked.values() for each in cut]
+        recipes = [recipe for _, some in asked.values() for recipe in some]
+        spent = turns if max(map(connection_count, cuts)) <= FINE_BELOW else turns * COARSE_TURNS
+        fitted = iter(rows.fitted(cuts, recipes, math.ceil(spent), slice(0, fits)))
+        for place, (_, some) in asked.items():
+            made, asked[place] = walks[place].send([next(fitted) for _ in some])
+            found[place] += made
+    steps = max(len(mine) // len(lane) for mine, lane in zip(found, lanes, strict=True))
+    return [
+        group
+        for mine, lane in zip(found, lanes, strict=True)
+        for group in (*mine, *([[]] * (steps * len(lane) - len(mine))))
+    ]
+
+
+def _lane(
+    rows: FitRows,
+    seen: list[Tensor],
+    smallest: int,
+    groups: list[list[DirectSpace]],
+    recipes: list[Recipe],
+) -> Generator[Any, list[list[DirectSpace]], None]:
+    """A lane: groups, each with its recipe, lose connections size by size and are fitted again.
+
+    A group begins at its own size; one that is small enough already waits. Of those at a size only
+    the one with the lowest loss goes on. It yields what is to be fitted, None at the end, and for
+    each size at which something was cut a group for each that began, empty where it is not there or
+    got no smaller.
+    """
+    waiting = dict(enumerate(groups))
     active: dict[int, list[DirectSpace]] = {}
-    size = max(map(_count, waiting.values()))
-    found = []
+    size = max(map(_count, groups))
+    found: list[list[DirectSpace]] | None = None
     while size > smallest:
-        is_fine = size <= FINE_BELOW
-        size = max(smallest, math.floor(size * (SHRINK if is_fine else COARSE_SHRINK)))
+        size = max(smallest, math.floor(size * (SHRINK if size <= FINE_BELOW else COARSE_SHRINK)))
         begun = [place for place, group in waiting.items() if _count(group) > size]
         active |= {place: waiting.pop(place) for place in begun}
         larger = {place: group for place, group in active.items() if _count(group) > size}
@@ -46,18 +79,18 @@ def descended(
             for place, group in larger.items()
             for each in _cut_group(group, seen, size, rows.task, recipes[place].decay)
         ]
-        spent = turns if is_fine else math.ceil(turns * COARSE_TURNS)
-        groups = rows.fitted(cut, [recipes[place] for place in larger], spent, slice(0, fits))
+        asked = cut, [recipes[place] for place in larger]
+        fitted = yield asked if found is None else (found, asked)
         made = {
             place: group
-            for place, group in zip(larger, groups, strict=True)
+            for place, group in zip(larger, fitted, strict=True)
             if _count(group) < _count(larger[place])
         }
-        found += [made.get(place, []) for place in range(len(recipes))]
+        found = [made.get(place, []) for place in range(len(recipes))]
         left = {place: g for place, g in active.items() if place not in larger} | made
         best = min(left, key=lambda place: rows.loss(left[place]), default=None)
         active = {} if best is None else {best: left[best]}
-    return found
+    yield None if found is None else (found, None)
 
 
 def _count(group: list[DirectSpace]) -> int:

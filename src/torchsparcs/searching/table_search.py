@@ -14,7 +14,7 @@ from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
-from torchsparcs.searching.result import LEAST_TOLERANCE, Attempt, Candidate
+from torchsparcs.searching.result import Attempt, Candidate
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork, checked_widths
@@ -30,7 +30,7 @@ PILOT_SHARE = 0.5  # of the steps of a training
 PATH_RATIO = 25.0  # from one penalty weight to the next
 FEWEST_GROUPS = 3
 FEW_ROWS = 300  # that need no wide networks
-BELOW_LINEAR = 10  # the smallest size that is planned is a linear model's divided by that
+SMALLEST_CUT = 50  # parameters of a network that loses whole neurons
 
 Rung = AnyRung[DirectSpace, Judgement]
 
@@ -136,7 +136,7 @@ class TableSearch:
         if folded.task == "regression":
             (exact,) = ladder.top([family.least_squares(rungs[0].network)])
             linear.append(replace(exact, group=LINEAR))
-        self._descend(ladder, rungs, linear, largest)
+        self._descend(ladder, rungs, largest)
         rungs = [*linear, *rungs, *finishing.run(rungs, fitted, largest)]
         return self._outcome(rungs, linear, weights, history, largest)
 
@@ -246,24 +246,18 @@ class TableSearch:
         cut = family.cut(f"cut {name}", groups, [parameter_count(group[-1]) for group in groups])
         return [each["plain"] for each in cut]
 
-    def _descend(
-        self,
-        ladder: Ladder,
-        rungs: list[Rung],
-        linear: list[Rung],
-        largest: int | None,
-    ) -> None:
+    def _descend(self, ladder: Ladder, rungs: list[Rung], largest: int | None) -> None:
         """Append all groups at every size, spread over those down to the next one, to ``rungs``.
 
         Once they have all been cut, but for one, that with the highest loss leaves at every step,
-        until few are left. Below what was planned it goes on while small networks are good enough.
+        until few are left. What is smaller yet comes of single connections.
         """
         shrink, sizes = self.config.shrink, self._sizes(rungs, largest)
-        left, planned = list(rungs), len(sizes)
-        for place, size in enumerate(sizes, 1):  # more may come
+        left = list(rungs)
+        for place, size in enumerate(sizes, 1):
             uncut = sum(rung.parameters <= size for rung in left)
             some = [math.floor(size * shrink ** (n / len(left))) for n in range(len(left))]
-            tuning = self._tuning(0.5 + min(1, place / planned))  # the small need it most
+            tuning = self._tuning(0.5 + place / len(sizes))  # the small need it most
             with stage(f"cutting to {size:,} parameters", self.progress):
                 found = ladder.step(left, some, tuning)
             if not found:
@@ -273,20 +267,13 @@ class TableSearch:
             if uncut <= 1 and len(left) > FEWEST_GROUPS:
                 worst = max(left, key=lambda rung: rung.loss)
                 left = [rung for rung in left if rung is not worst]
-            if (
-                place == len(sizes)
-                and size > self.smallest
-                and is_worth_going_on([*linear, *rungs], size)
-            ):
-                sizes.append(max(self.smallest, math.floor(size * shrink)))
 
     def _sizes(self, top: list[Rung], largest: int | None) -> list[int]:
-        """Numbers of parameters from the largest member downwards, well below a linear model's."""
+        """Numbers of parameters from the largest member downwards."""
         shrink, networks = self.config.shrink, [each for rung in top for each in rung.networks]
         size = max(map(parameter_count, networks)) * shrink
         size = size if largest is None else min(size, largest)
-        inputs = networks[0].inputs
-        smallest = min(math.floor(size), self.outputs * max(2, (inputs + 1) // BELOW_LINEAR))
+        smallest = min(math.floor(size), max(SMALLEST_CUT, 2 * self.smallest))
         sizes = []
         while size > smallest:
             sizes.append(math.floor(size))
@@ -297,21 +284,6 @@ class TableSearch:
         """A fine-tuning, for that share of its usual length."""
         steps = self.steps * self.config.tune_share * share
         return self.config.tuning(self.folded, steps, self.seed)
-
-
-def good_enough(rungs: list[Rung]) -> list[Rung]:
-    """Keep those that bear their score out and are within an error of the best of them."""
-    trusted = [rung for rung in rungs if rung.judgement.is_borne_out]
-    best = max((rung.judgement for rung in trusted), key=lambda each: each.score, default=None)
-    if best is None:
-        return []
-    enough = best.score - max(best.standard_error, LEAST_TOLERANCE)
-    return [rung for rung in trusted if rung.judgement.score >= enough]
-
-
-def is_worth_going_on(rungs: list[Rung], size: int) -> bool:
-    """Whether a network of at most ``size`` parameters is within an error of the best so far."""
-    return any(rung.parameters <= size for rung in good_enough(rungs))
 
 
 def is_auto(weights: Any) -> bool:
