@@ -91,6 +91,25 @@ class TestParts:
     def test_the_number_of_workers_changes_nothing(self, alone, workers):
         assert_same(alone, iris(engine=Several(workers)))
 
+    @pytest.mark.parametrize(("width", "parts"), [(32, 3), (33, 1)])
+    def test_widths_that_would_round_otherwise_in_parts_are_trained_in_one(
+        self, monkeypatch, width, parts
+    ):
+        """Of 33 neurons a member begins elsewhere in memory; in parts these differ by 3e-7."""
+        train, members, found = executor.train, [], []
+        monkeypatch.setattr(
+            executor, "train", lambda m, *a, **k: members.append(m.members) or train(m, *a, **k)
+        )
+        x = torch.randn(292, 9, generator=torch.Generator().manual_seed(0))
+        config = TrainConfig(epochs=4, batch_size=37)
+        for engine in (Engine(), Several(3)):
+            population = Population([9, width, 1], seeds=range(8))
+            work = Executor(engine, is_exact=True)
+            work.train("some", population, (x, x[:, 0].abs()), config)
+            found.append([parameter.detach() for parameter in population.parameters()])
+        assert all(map(torch.equal, *found))
+        assert len(members) == 1 + parts
+
     def test_each_part_is_kept_as_it_is_done(self, alone, tmp_path, monkeypatch):
         options = {"checkpoint": tmp_path, "resume": "auto"}
         with pytest.raises(ConnectionError):
@@ -104,6 +123,8 @@ class TestParts:
         assert len(done) == len(whole - parts)
         assert_same(alone, iris(engine=Several(2), **options))
         assert len(done) == len(whole - parts)  # nothing more
+        trainings = [path.stem for path in tmp_path.glob("training *-*.safetensors")]
+        assert len(trainings) == len(QUICK.ways)  # of 8 neurons each, in one part
         assert_same(alone, iris(**options))
         assert len(done) == len(whole - parts)  # nor with another number of workers
 

@@ -56,11 +56,16 @@ FEWEST = 2  # members of a part: a single one is multiplied by other kernels, wh
 
 @dataclass
 class Executor:
-    """Who does the work, on which device if it matters, and where what is done is written down."""
+    """Who does the work, on which device if it matters, and where what is done is written down.
+
+    ``is_exact``: on a CPU the number of workers changes no bit, so that a population whose members
+    would round otherwise in parts is trained by one worker.
+    """
 
     engine: Engine = field(default_factory=Engine)
     steps: Steps = field(default_factory=Steps)
     device: torch.device | None = None
+    is_exact: bool = False
 
     @property
     def place(self) -> torch.device | str | None:
@@ -91,25 +96,25 @@ class Executor:
         Parts that were kept under ``name``, by however many workers, are not trained again.
         """
         whole = Training(population, data, config, None, weights)
-        outcomes = {
-            part: self.steps.recall(_named(name, part))
-            for part in self._parts(name, population.members)
-        }
+        device = torch.device(self.place or next(population.parameters()).device)
+        is_whole = self.is_exact and device.type == "cpu" and not population.is_tiled
+        workers = 1 if is_whole else self.engine.workers
+        parts = self._parts(name, population.members, workers)
+        outcomes = {part: self.steps.recall(_named(name, part)) for part in parts}
         todo = [part for part, outcome in outcomes.items() if outcome is None]
-        is_alone = self.engine.ranks.world == 1 and 1 in (self.engine.workers, len(outcomes))
+        is_alone = self.engine.ranks.world == 1 and 1 in (workers, len(outcomes))
         begun = self.steps.spans(name, CHECKPOINT)
         here = [part for part in todo if is_alone or part in begun]
         for part in here:
             outcomes[part] = self.first(lambda: self._train_here(name, whole, part, progress))  # noqa: B023
             self._keep(name, part, outcomes[part])
         if sent := [part for part in todo if part not in here]:
-            device = self.place or next(population.parameters()).device
             whole = whole._replace(data=(data[0].cpu(), data[1].cpu()))
             text = f"training {len(sent)} parts on {self.engine.workers} workers"
             with stage(text, progress and self.engine.ranks.is_first):
                 work = partial(_train_part, whole.data, device)
-                parts = [_sent(whole, slice(*part)) for part in sent]
-                for done, outcome in self.engine.map(work, parts):
+                items = [_sent(whole, slice(*part)) for part in sent]
+                for done, outcome in self.engine.map(work, items):
                     outcomes[sent[done]] = outcome
                     self._keep(name, sent[done], outcome)
         for part, outcome in outcomes.items():
@@ -120,7 +125,7 @@ class Executor:
         _check_losses(history, config)
         return history
 
-    def _parts(self, name: str, members: int) -> list[Span]:
+    def _parts(self, name: str, members: int, workers: int) -> list[Span]:
         """What is trained at once, in order: parts that are done or begun, the rest shared out."""
         known: list[Span] = []
         for part in (*self.steps.spans(name), *self.steps.spans(name, CHECKPOINT)):
@@ -131,8 +136,7 @@ class Executor:
         gaps = [gap for gap in zip(ends[::2], ends[1::2], strict=True) if gap[0] < gap[1]]
         left = sum(stop - start for start, stop in gaps)
         for start, stop in gaps:
-            workers = round(self.engine.workers * (stop - start) / left)
-            known += _shared_out(start, stop, workers)
+            known += _shared_out(start, stop, round(workers * (stop - start) / left))
         return sorted(known)
 
     def _train_here(self, name: str, whole: Training, part: Span, progress: bool) -> dict[str, Any]:
