@@ -28,6 +28,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
@@ -35,7 +36,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import torch
-from recording import RESULTS, record
+from recording import RESULTS, end_with_what_was_begun, record
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -260,7 +261,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     share = 100 if arguments.quick else 1
+    end_with_what_was_begun()
     asked = arguments.kinds or [*FOLDERS, *FILES]
+    if not find_spec("pyarrow"):
+        asked = [name for name in asked if name != "parquet"]
+        print("Parquet is left out: there is no pyarrow here", flush=True)
     if not MEASURES_MEMORY:
         print(f"memory is not measured: {FORGET} cannot be written here", flush=True)
     groups = {

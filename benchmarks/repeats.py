@@ -31,14 +31,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from recording import RESULTS, record
+from recording import RESULTS, end_with_what_was_begun, now_and_then, record
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 Table = tuple[Any, Any, dict[str, Any]]  # X, y, options of the search
 TIMES = 4  # searches in each process
 LIMIT = 600  # seconds until a process is late; cores may be shared
-EVERY = 30  # seconds until the next record
 ONE, TWO, OTHERS = "1 thread", "2 threads", "plain instructions"
 ZEROS = 255  # for MALLOC_PERTURB_: memory is zero, as fresh pages are
 THREES = 191  # and here full of threes (float32), or of 32.5 (float64)
@@ -267,10 +266,10 @@ def counts(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def search_all(names: list[str], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """What the processes found so far, by table and setting, told now and then."""
+    """What the processes found so far, by table and setting."""
     tasks = planned(names, options)
     found: dict[str, Any] = {name: {} for name in names}
-    start, told, done = time.monotonic(), 0.0, 0
+    start, done = time.monotonic(), 0
     with ThreadPoolExecutor(options.workers) as pool:
         waiting = {
             pool.submit(in_a_process, asked, **(PLAIN if setting == OTHERS else {})): (
@@ -286,15 +285,12 @@ def search_all(names: list[str], options: argparse.Namespace) -> Iterator[dict[s
                 name, setting = waiting[each]
                 found[name].setdefault(setting, []).append(each.result())
                 done, seconds = done + 1, time.monotonic() - start
-                if seconds > told + EVERY or done == len(tasks):
-                    told = seconds
-                    print(f"{done} of {len(tasks)} processes after {seconds:.0f} s", flush=True)
-                    yield found
+                print(f"{done} of {len(tasks)} processes after {seconds:.0f} s", flush=True)
+                yield found
                 if seconds > 60 * options.minutes:
                     pool.shutdown(wait=False, cancel_futures=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    yield found
 
 
 def main() -> None:
@@ -314,11 +310,12 @@ def main() -> None:
     if options.asked:
         print(json.dumps(search_again(Asked(**json.loads(options.asked)))))
         return
+    end_with_what_was_begun()
     names = list(TABLES)
     if options.quick:
         names, options.steps, options.widths, options.repeats = names[4::6], 20, [8], 2
     try:
-        for found in search_all(names, options):
+        for found in now_and_then(search_all(names, options)):
             tables = {name: compared(some) for name, some in found.items() if ONE in some}
             results = {"steps": options.steps, "widths": options.widths, "counts": counts(tables)}
             path = record("repeats", "cpu", results | {"tables": tables}, options.out)
