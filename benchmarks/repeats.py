@@ -12,7 +12,7 @@ round otherwise: how often is the network that is picked another one then?
 
 What was found so far is recorded now and then.
 
-    python benchmarks/repeats.py --workers 16 --minutes 8    # about 90 minutes of a core
+    python benchmarks/repeats.py --workers 16 --minutes 8    # about 80 minutes of a core
     python benchmarks/repeats.py --quick                     # three tables, to see that it runs
 """
 
@@ -298,7 +298,7 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=20, help="searches with 1 and with 2 threads"
     )
-    parser.add_argument("--steps", type=int, default=60, help="of the training of each search")
+    parser.add_argument("--steps", type=int, default=30, help="of the training of each search")
     parser.add_argument("--widths", type=int, nargs="+", default=[16, 8], help="of hidden layers")
     parser.add_argument("--workers", type=int, default=1, help="processes at a time")
     parser.add_argument("--minutes", type=float, default=1e6, help="until no more are begun")
