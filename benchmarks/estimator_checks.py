@@ -14,6 +14,8 @@ import signal
 import time
 import traceback
 import warnings
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,7 +23,7 @@ from typing import Any
 from unittest import SkipTest
 
 import torch
-from recording import RESULTS, record
+from recording import RESULTS, end_with_what_was_begun, now_and_then, record
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from torchsparcs import SparcsClassifier, SparcsRegressor
@@ -71,12 +73,38 @@ def _stop(*_: Any) -> None:
     raise TimeoutError(f"Expected a check to end within {LIMIT} s.")
 
 
+def all_checked(tasks: list[tuple[str, int]], workers: int) -> Iterator[dict[str, Any]]:
+    """What came of the checks so far."""
+    found: list[dict[str, Any]] = []
+    start = time.monotonic()
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        waiting = [pool.submit(checked, *task) for task in tasks]
+        try:
+            for done in as_completed(waiting):
+                found.append(one := done.result())
+                words = f"\n{one['words']}" if one["outcome"] == "failed" else ""
+                named = f"{one['estimator']}, {one['check']}: {one['outcome']}, {one['seconds']} s"
+                print(f"{len(found)} of {len(tasks)}: {named}{words}", flush=True)
+                outcomes = Counter(each["outcome"] for each in found)
+                yield {
+                    "checks_of_all": len(tasks),
+                    **{outcome: outcomes[outcome] for outcome in ("passed", "skipped", "failed")},
+                    "workers": workers,
+                    "minutes": round((time.monotonic() - start) / 60, 1),
+                    "processor_minutes": round(sum(one["seconds"] for one in found) / 60, 1),
+                    "checks": sorted(found, key=lambda one: -one["seconds"]),
+                }
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=1, help="checks at a time")
     parser.add_argument("--checks", nargs="+", default=[], help="by name; all by default")
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args()
+    end_with_what_was_begun()
     os.environ["OMP_NUM_THREADS"] = "1"
     tasks = [
         (estimator, place)
@@ -84,30 +112,14 @@ def main() -> None:
         for place, (_, check) in enumerate(checks_of(estimator))
         if not asked.checks or check.func.__name__ in asked.checks
     ]
-    found, start = [], time.monotonic()
-    with ProcessPoolExecutor(asked.workers, get_context("spawn")) as pool:
-        waiting = [pool.submit(checked, *task) for task in tasks]
-        for done in as_completed(waiting):
-            found.append(one := done.result())
-            words = f"\n{one['words']}" if one["outcome"] == "failed" else ""
-            named = f"{one['estimator']}, {one['check']}: {one['outcome']}"
-            print(f"{len(found)} of {len(tasks)}: {named}, {one['seconds']} s{words}", flush=True)
-    minutes = (time.monotonic() - start) / 60
-    counts = {
-        outcome: sum(one["outcome"] == outcome for one in found)
-        for outcome in ("passed", "skipped", "failed")
-    }
-    results = {
-        **counts,
-        "workers": asked.workers,
-        "minutes": round(minutes, 1),
-        "processor_minutes": round(sum(one["seconds"] for one in found) / 60, 1),
-        "checks": sorted(found, key=lambda one: -one["seconds"]),
-    }
-    print(record("estimator_checks", "cpu", results, asked.out))
+    if not tasks:
+        raise SystemExit(f"Expected names of checks. Got {', '.join(asked.checks)}.")
+    for results in now_and_then(all_checked(tasks, asked.workers)):
+        path = record("estimator_checks", "cpu", results, asked.out)
+    print(path)
     print({name: value for name, value in results.items() if name != "checks"})
-    if counts["failed"]:
-        raise SystemExit(f"{counts['failed']} checks failed: see above.")
+    if results["failed"]:
+        raise SystemExit(f"{results['failed']} checks failed: see above.")
 
 
 if __name__ == "__main__":

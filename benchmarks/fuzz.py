@@ -6,7 +6,8 @@ that may take so many megabytes more: folders by everything that reads one, ``lo
 report, export, predict and resume. They load, or a ValueError or FileNotFoundError says what was
 expected; all else (other errors, warnings, a dead process, a late answer) is counted and named.
 Time is that of the processor, and memory what is taken beyond that for an intact one; it is not
-measured where the system does not let a process forget the most that it had.
+measured where the system does not let a process forget the most that it had. Whoever takes more
+than 5 s or 200 MB is counted too. What was found so far is recorded every thousand readings.
 
     python benchmarks/fuzz.py --workers 16
     python benchmarks/fuzz.py --quick
@@ -27,6 +28,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
@@ -34,13 +36,15 @@ from random import Random
 from typing import Any, NamedTuple
 
 import torch
-from recording import RESULTS, record
+from recording import RESULTS, end_with_what_was_begun, record
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from specimens import FILES, Kind, kind_of, outcome, write_files
 
 SECONDS = 60  # until an answer is late; cores may be shared
+MOST_SECONDS, MOST_MEGABYTES = 5, 200  # of the processor; more than for an intact one
+EVERY = 1000  # readings until the next record
 STARTING = 300  # seconds until a process answers for the first time
 KNOWN = ("loaded", "ValueError", "FileNotFoundError")
 FORGET = Path("/proc/self/clear_refs")
@@ -180,45 +184,68 @@ def shared_readings(
             is_over.set()
 
 
+class Tally:
+    """What came of those that were tried so far."""
+
+    def __init__(self, names: list[str], first: int):
+        self._names, self._first, self._started = names, first, time.perf_counter()
+        self._counts: dict[str, Counter] = defaultdict(Counter)
+        self._slowest: dict[str, float] = defaultdict(float)
+        self._most: dict[str, int] = defaultdict(int)
+        self._beyond = 0
+
+    def add(self, reading: Reading) -> None:
+        kind, megabytes = reading.kind, (reading.kilobytes or 0) // 1024
+        self._counts[kind][reading.outcome] += 1
+        self._slowest[kind] = max(self._slowest[kind], reading.seconds)
+        self._most[kind] = max(self._most[kind], megabytes)
+        is_beyond = reading.seconds > MOST_SECONDS or megabytes > MOST_MEGABYTES
+        self._beyond += is_beyond
+        if reading.outcome not in KNOWN or is_beyond:
+            spent = f"{reading.seconds:.1f} s, {megabytes} MB"
+            named = f"{kind} {reading.place}: {reading.outcome}, {spent}"
+            print(f"{named}\n{reading.words}", flush=True)
+
+    def told(self) -> dict[str, Any]:
+        total = sum(self._counts.values(), Counter())
+        return {
+            "first": self._first,
+            "tried": total.total(),
+            "loaded": total["loaded"],
+            "refused": total["ValueError"] + total["FileNotFoundError"],
+            "anything_else": sum(number for name, number in total.items() if name not in KNOWN),
+            "beyond_seconds_or_megabytes": self._beyond,
+            "minutes": round((time.perf_counter() - self._started) / 60, 1),
+            "megabytes_more_at_most": self._megabytes(*self._most.values()),
+            "slowest_seconds": round(max(self._slowest.values(), default=0), 3),
+            "kinds": {
+                name: {
+                    "tried": self._counts[name].total(),
+                    **dict(sorted(self._counts[name].items())),
+                    "megabytes_more_at_most": self._megabytes(self._most[name]),
+                    "slowest_seconds": round(self._slowest[name], 3),
+                }
+                for name in dict.fromkeys(self._names)
+            },
+        }
+
+    def _megabytes(self, *values: int) -> int | None:
+        return max(values, default=0) if MEASURES_MEMORY else None
+
+
 def tried(
     names: list[str], first: int, count: int, room: int, workers: int, minutes: float
-) -> dict[str, Any]:
-    """What came of so many, or of as many as the minutes are enough for."""
-    counts: dict[str, Counter] = defaultdict(Counter)
-    slowest: dict[str, float] = defaultdict(float)
-    most: dict[str, int] = defaultdict(int)
-    started = time.perf_counter()
-    for number, reading in enumerate(
-        shared_readings(names, first, first + count, room, workers, minutes), 1
-    ):
-        counts[reading.kind][reading.outcome] += 1
-        slowest[reading.kind] = max(slowest[reading.kind], reading.seconds)
-        most[reading.kind] = max(most[reading.kind], (reading.kilobytes or 0) // 1024)
-        if reading.outcome not in KNOWN:
-            print(f"{reading.kind} {reading.place}: {reading.outcome}\n{reading.words}", flush=True)
-        if number % 1000 == 0:
+) -> Iterator[dict[str, Any]]:
+    """What came of so many, or of as many as the minutes are enough for, told now and then."""
+    tally, started = Tally(names, first), time.perf_counter()
+    readings_of_all = shared_readings(names, first, first + count, room, workers, minutes)
+    for number, reading in enumerate(readings_of_all, 1):
+        tally.add(reading)
+        if number % EVERY == 0:
             seconds = time.perf_counter() - started
             print(f"{number:,} of {count:,} after {seconds:.0f} s", flush=True)
-    total = sum(counts.values(), Counter())
-    return {
-        "first": first,
-        "tried": total.total(),
-        "loaded": total["loaded"],
-        "refused": total["ValueError"] + total["FileNotFoundError"],
-        "anything_else": sum(number for name, number in total.items() if name not in KNOWN),
-        "minutes": round((time.perf_counter() - started) / 60, 1),
-        "megabytes_more_at_most": max(most.values(), default=0) if MEASURES_MEMORY else None,
-        "slowest_seconds": round(max(slowest.values(), default=0), 3),
-        "kinds": {
-            name: {
-                "tried": counts[name].total(),
-                **dict(sorted(counts[name].items())),
-                "megabytes_more_at_most": most[name] if MEASURES_MEMORY else None,
-                "slowest_seconds": round(slowest[name], 3),
-            }
-            for name in dict.fromkeys(names)
-        },
-    }
+            yield tally.told()
+    yield tally.told()
 
 
 def main() -> None:
@@ -234,7 +261,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     share = 100 if arguments.quick else 1
+    end_with_what_was_begun()
     asked = arguments.kinds or [*FOLDERS, *FILES]
+    if not find_spec("pyarrow"):
+        asked = [name for name in asked if name != "parquet"]
+        print("Parquet is left out: there is no pyarrow here", flush=True)
     if not MEASURES_MEMORY:
         print(f"memory is not measured: {FORGET} cannot be written here", flush=True)
     groups = {
@@ -242,17 +273,18 @@ def main() -> None:
         "files": ([name for name in asked if name not in FOLDERS], arguments.files // share),
     }
     limits = (arguments.megabytes, arguments.workers, arguments.minutes)
-    results = {
-        group: tried(names, arguments.first, count, *limits)
-        for group, (names, count) in groups.items()
-        if names and count
-    }
-    for group, result in results.items():
-        print(group, {name: value for name, value in result.items() if name != "kinds"})
-    print(record("fuzz", "cpu", results, arguments.out))
-    others = sum(result["anything_else"] for result in results.values())
-    if others:
-        raise SystemExit(f"{others:,} came out otherwise than loaded or refused: see above.")
+    results: dict[str, Any] = {}
+    for group, (names, count) in groups.items():
+        if not names or not count:
+            continue
+        for told in tried(names, arguments.first, count, *limits):
+            results[group] = told
+            path = record("fuzz", "cpu", results, arguments.out)
+        print(group, {name: value for name, value in told.items() if name != "kinds"}, flush=True)
+    print(path)
+    for word in ("anything_else", "beyond_seconds_or_megabytes"):
+        if others := sum(result[word] for result in results.values()):
+            raise SystemExit(f"{others:,} came out otherwise than asked for ({word}): see above.")
 
 
 if __name__ == "__main__":

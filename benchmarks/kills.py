@@ -9,9 +9,9 @@ after the end, is counted apart, and another moment is drawn.
 
 Then one small search is killed at every operation on files it makes, once each: before a file is
 opened for writing, flushed, renamed or removed, or a folder made or removed. The ONNX file, which
-takes seconds and is not compared, is left out.
+takes seconds and is not compared, is left out. What was found so far is recorded now and then.
 
-    python benchmarks/kills.py --workers 16
+    python benchmarks/kills.py --workers 16 --minutes 4      # at most, for either
     python benchmarks/kills.py --quick
 """
 
@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -33,7 +34,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import torch
-from recording import RESULTS, record
+from recording import RESULTS, end_with_what_was_begun, now_and_then, record
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -72,6 +73,7 @@ def drawn_job(seed: int, place: Path) -> tuple[Job, dict[str, Any]]:
         classes = np.digitize(signal_of, np.quantile(signal_of, cuts))
         table["y"] = np.array(["no", "yes", "perhaps"])[classes]
     ending = str(draw.choice([".csv", ".tsv", ".parquet"]))
+    ending = ending if find_spec("pyarrow") else ".csv"
     path = place / f"table{ending}"
     if ending == ".parquet":
         table.to_parquet(path)
@@ -86,7 +88,14 @@ def drawn_job(seed: int, place: Path) -> tuple[Job, dict[str, Any]]:
         "penalty_weights": (1e-2, 1e-3) if draw.random() < 0.5 else None,
     }
     job = Job(str(path), target=targets[0] if len(targets) == 1 else tuple(targets), **options)
-    return job, {"table": seed, "rows": rows, "columns": kinds, "target": task, **options}
+    return job, {
+        "table": seed,
+        "rows": rows,
+        "columns": kinds,
+        "target": task,
+        "file": ending,
+        **options,
+    }
 
 
 def _column(kind: str, rows: int, draw: np.random.Generator) -> Any:
@@ -205,22 +214,23 @@ def killed_table(number: int) -> dict[str, Any]:
     return {**words, **moment, **apart, "files": len(expected), "differing": wrong}
 
 
-def killed_at_random(count: int, seed: int, workers: int, minutes: float) -> dict[str, Any]:
-    """A resume of each of ``count`` tables, or of as many as the minutes are enough for."""
+def killed_at_random(
+    count: int, seed: int, workers: int, minutes: float
+) -> Iterator[dict[str, Any]]:
+    """A resume of each of ``count`` tables, or of as many as the minutes are enough for, so far."""
     tables, tasks = [], [(number,) for number in range(seed, seed + count)]
     for table in shared_out(killed_table, tasks, workers, minutes):
         tables.append(table)
         wrong = table["differing"] or "none"
         print(f"{len(tables)} of {count}: {table['target']}, differing: {wrong}", flush=True)
-    tables.sort(key=lambda table: table["table"])
-    apart = ("killed_before_the_beginning", "killed_after_the_end")
-    return {
-        "resumed": len(tables),
-        "identical": sum(not table["differing"] for table in tables),
-        **{name: sum(table.pop(name) for table in tables) for name in apart},
-        "seed": seed,
-        "tables": tables,
-    }
+        apart = ("killed_before_the_beginning", "killed_after_the_end")
+        yield {
+            "resumed": len(tables),
+            "identical": sum(not table["differing"] for table in tables),
+            **{name: sum(table[name] for table in tables) for name in apart},
+            "seed": seed,
+            "tables": sorted(tables, key=lambda table: table["table"]),
+        }
 
 
 def killed_point(point: int, expected: dict[str, bytes]) -> dict[str, Any]:
@@ -235,28 +245,27 @@ def killed_point(point: int, expected: dict[str, bytes]) -> dict[str, Any]:
         return {"point": point, "differing": differing(finished(SMALL, folder), expected)}
 
 
-def killed_everywhere(every: int, workers: int, minutes: float) -> dict[str, Any]:
-    """At each operation of one search, or at one in ``every``."""
+def killed_everywhere(every: int, workers: int, minutes: float) -> Iterator[dict[str, Any]]:
+    """At each operation of one search, or at one in ``every``; what was found so far."""
     with tempfile.TemporaryDirectory() as place:
         whole, counter = Path(place) / "whole", FORK.Value("i", 0, lock=False)
         run_to_the_end(SMALL, whole, counter)
         expected, total = files_of(whole), counter.value
-    wrong, points, tried = {}, range(0, total, every), 0
+    wrong, points = {}, range(0, total, every)
     tasks = [(point, expected) for point in points]
-    for found in shared_out(killed_point, tasks, workers, minutes):
-        tried += 1
+    for tried, found in enumerate(shared_out(killed_point, tasks, workers, minutes), 1):
         if found["differing"]:
             wrong[found["point"]] = found["differing"]
             print(f"operation {found['point']}: {found['differing']} differ", flush=True)
         if tried % 50 == 0:
             print(f"{tried} of {len(points)} operations", flush=True)
-    return {
-        "operations": total,
-        "killed_at": tried,
-        "identical": tried - len(wrong),
-        "differing": wrong,
-        "files": len(expected),
-    }
+        yield {
+            "operations": total,
+            "killed_at": tried,
+            "identical": tried - len(wrong),
+            "differing": wrong,
+            "files": len(expected),
+        }
 
 
 def main() -> None:
@@ -269,13 +278,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     share, limits = 10 if arguments.quick else 1, (arguments.workers, arguments.minutes)
+    end_with_what_was_begun()
     with tempfile.TemporaryDirectory() as place:  # what it imports, the others have from the start
         search_in(SMALL, Path(place))
-    results = {
+    works = {
         "at_random": killed_at_random(arguments.kills // share, arguments.seed, *limits),
         "at_every_operation": killed_everywhere(share, *limits),
     }
-    print(record("kills", "cpu", results, arguments.out))
+    results: dict[str, Any] = {}
+    for name, work in works.items():
+        for results[name] in now_and_then(work):
+            path = record("kills", "cpu", results, arguments.out)
+    print(path)
     for name, result in results.items():
         print(name, {key: value for key, value in result.items() if key != "tables"})
     others = sum(

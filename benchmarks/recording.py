@@ -1,12 +1,18 @@
 """What every benchmark writes beside its numbers: how, with what and on what they were made."""
 
 import json
+import signal
 import sys
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from torchsparcs.files.provenance import provenance
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
+EVERY = 30  # seconds until the next record of work that goes on
+Found = TypeVar("Found")
 
 
 def _without_out(arguments: list[str]) -> list[str]:
@@ -29,3 +35,19 @@ def record(name: str, device: str, results: dict, out: Path = RESULTS) -> Path:
     partial.write_text(json.dumps(content, indent=1) + "\n")
     partial.replace(path)
     return path
+
+
+def now_and_then(found: Iterable[Found], seconds: float = EVERY) -> Iterator[Found]:
+    """Those of ``found`` that come so long after the one before, and the last one."""
+    told, last = time.monotonic(), None
+    for last in found:
+        if time.monotonic() > told + seconds:
+            told = time.monotonic()
+            yield last
+    if last is not None:
+        yield last
+
+
+def end_with_what_was_begun() -> None:
+    """SIGTERM, which is what a limit of time sends, ends as Ctrl-C does: no process stays."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)

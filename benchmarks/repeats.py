@@ -1,17 +1,18 @@
 """Does the same call give the same networks?
 
-Twenty small tables of all kinds are searched again and again: in fresh processes, twice in each,
-with one thread and with two. Below 10,000 rows the threads must not matter, so that half of the
-searches have one and half have two; from there on all are made with one, and again with two. Each
-process has another hash seed, other bytes in memory that nobody has set (glibc's MALLOC_PERTURB_),
-its table at another place in memory, and neighbours that load the machine. What counts is a digest
-of every network of the front, of every judged attempt and of the losses of the training.
+Twenty small tables of all kinds are searched again and again, twenty times with one thread and
+twenty times with two: in fresh processes, four times in each, and now and then with a second
+process that does part of the work. Each has another hash seed, other bytes in memory that nobody
+has set (glibc's MALLOC_PERTURB_), its table at another place in memory, and neighbours that load
+the machine. What counts is a digest of every network of the front, of every judged attempt and of
+the losses of the training: all forty are the same, or this ends with an error.
 
 One more process with the plainest instructions of the CPU stands for another machine, where sums
-round otherwise: how often is the network that is picked another one then, or with two threads
-instead of one?
+round otherwise: how often is the network that is picked another one then?
 
-    python benchmarks/repeats.py --repeats 20 --widths 16 8 --workers 16   # an hour of one core
+What was found so far is recorded now and then.
+
+    python benchmarks/repeats.py --workers 16 --minutes 8    # about 80 minutes of a core
     python benchmarks/repeats.py --quick                     # three tables, to see that it runs
 """
 
@@ -23,19 +24,19 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from recording import RESULTS, record
+from recording import RESULTS, end_with_what_was_begun, now_and_then, record
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 Table = tuple[Any, Any, dict[str, Any]]  # X, y, options of the search
-TWICE = 2  # searches in each process
+TIMES = 4  # searches in each process
 LIMIT = 600  # seconds until a process is late; cores may be shared
 ONE, TWO, OTHERS = "1 thread", "2 threads", "plain instructions"
 ZEROS = 255  # for MALLOC_PERTURB_: memory is zero, as fresh pages are
@@ -95,7 +96,7 @@ def plain(draw: np.random.Generator, X: Any, y: Any) -> Table:
     return X, y, {}
 
 
-MANY = 10_500  # rows: from 10,000 on a search uses all threads
+MANY = 10_500  # rows: one share of them judges, not folds
 
 TABLES: dict[str, Callable[[np.random.Generator], Table]] = {
     "numbers": lambda draw: plain(draw, *bent(draw)),
@@ -139,67 +140,87 @@ def displaced(X: Any) -> Any:
 # --- one process ---
 
 
-def search_twice(asked: argparse.Namespace) -> dict[str, Any]:
-    """The digests of the same search made twice, and the network it picks."""
+class Asked(NamedTuple):
+    """What a process is to do."""
+
+    table: str
+    seed: int
+    steps: int
+    widths: list[int]
+    threads: int
+    times: int
+    is_shared: bool = False  # the last search, with a process beside
+
+
+def search_again(asked: Asked) -> dict[str, Any]:
+    """The digests of the same search made several times, and the network it picks."""
     import torch
     from outcomes import digest
 
     from torchsparcs import SearchConfig, search
+    from torchsparcs.parallel.processes import ProcessesEngine
 
     torch.set_num_threads(asked.threads)
     place = list(TABLES).index(asked.table)
     X, y, options = TABLES[asked.table](np.random.default_rng([asked.seed, place]))
     options |= {"widths": asked.widths, "seed": place, "progress": False}
     options["config"] = SearchConfig(steps=asked.steps, longest=asked.steps)
+    engines: list[Any] = ["local"] * asked.times
+    if asked.is_shared:
+        engines[-1] = ProcessesEngine(2)
     digests = []
-    for _ in range(TWICE):
+    for engine in engines:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = search(displaced(X), displaced(y), **options)
+            result = search(displaced(X), displaced(y), **options, engine=engine)
         digests.append(digest(result))
     pick = result.smallest()
     keys = ("architecture", "parameters", "score", "standard_error")
     return {"digests": digests, "pick": {key: getattr(pick, key) for key in keys}}
 
 
-def in_a_process(table: str, asked: argparse.Namespace, threads: int, **others: str) -> Any:
+def in_a_process(asked: Asked, **others: str) -> Any:
     """What a fresh process finds, with memory and hashes of its own."""
     environment = os.environ | {
-        "OMP_NUM_THREADS": str(threads),
+        "OMP_NUM_THREADS": str(asked.threads),
         "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait leave the core to their neighbours
         "PYTHONHASHSEED": str(random.randrange(2**32)),
         "MALLOC_PERTURB_": str(random.choice([ZEROS, THREES, random.randrange(1, ZEROS)])),
         **others,
     }
-    options = {"table": [table], "threads": [threads], "widths": asked.widths or []}
-    options |= {"seed": [asked.seed], "steps": [asked.steps]}
-    words = [str(word) for name, values in options.items() for word in (f"--{name}", *values)]
     try:
         done = subprocess.run(
-            [sys.executable, __file__, *words],
+            [sys.executable, __file__, "--asked", json.dumps(asked._asdict())],
             env=environment,
             capture_output=True,
             text=True,
             timeout=LIMIT,
         )
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{table}: Expected an end within {LIMIT} s.") from None
+        raise RuntimeError(f"{asked.table}: Expected an end within {LIMIT} s.") from None
     if done.returncode != 0:
-        raise RuntimeError(f"{table}: {done.stderr}")
+        raise RuntimeError(f"{asked.table}: {done.stderr}")
     return json.loads(done.stdout)
 
 
 # --- all of them ---
 
 
-def processes_of(name: str, repeats: int) -> dict[str, tuple[int, dict[str, str], int]]:
-    """By the setting: threads, what is in the environment, and how many processes there are."""
-    shared = 1 if name.startswith("many rows") else 2
-    count = -(-repeats // (TWICE * shared))
-    return {ONE: (1, {}, count), TWO: (2, {}, count), OTHERS: (1, PLAIN, 1)}
+def planned(names: list[str], options: argparse.Namespace) -> list[tuple[str, Asked]]:
+    """What each process is to do and the setting it belongs to, those that take longest first."""
+    tasks: list[tuple[int, str, Asked]] = []
+    for name in names:
+        common = (name, options.seed, options.steps, options.widths)
+        tasks.append((0, OTHERS, Asked(*common, threads=1, times=1)))
+        for threads, setting in ((1, ONE), (2, TWO)):
+            for place, start in enumerate(range(0, options.repeats, TIMES)):
+                times = min(TIMES, options.repeats - start)
+                tasks.append((place, setting, Asked(*common, threads, times, place == 0)))
+    tasks.sort(key=lambda task: (not task[2].table.startswith("many rows"), task[0]))
+    return [task[1:] for task in tasks]
 
 
-def compared(name: str, found: dict[str, list[Any]]) -> dict[str, Any]:
+def compared(found: dict[str, list[Any]]) -> dict[str, Any]:
     """Of one table: how many of how many searches found the same as the first one.
 
     And of each setting: whether its bits are others than those of the first setting, and what was
@@ -209,15 +230,14 @@ def compared(name: str, found: dict[str, list[Any]]) -> dict[str, Any]:
         setting: [each for process in processes for each in process["digests"]]
         for setting, processes in found.items()
     }
-    together = [[ONE], [TWO]] if name.startswith("many rows") else [[ONE, TWO]]
-    groups = [[each for setting in some for each in digests.get(setting, [])] for some in together]
+    together = [each for setting in (ONE, TWO) for each in digests.get(setting, [])]
     return {
-        "same": [group.count(group[0]) for group in groups if group],
-        "of": [len(group) for group in groups if group],
+        "same": together.count(together[0]),
+        "of": len(together),
         "settings": {
             setting: {
                 "searches": len(digests[setting]),
-                "other_bits": digests[setting][0] != digests[ONE][0],
+                "other_bits": digests[setting][0] != together[0],
                 "pick": processes[0]["pick"],
             }
             for setting, processes in found.items()
@@ -228,43 +248,36 @@ def compared(name: str, found: dict[str, list[Any]]) -> dict[str, Any]:
 def counts(tables: dict[str, Any]) -> dict[str, Any]:
     """Of how many tables each of these is true."""
     rows = list(tables.values())
-    settings = [setting for setting in (TWO, OTHERS) if all(setting in r["settings"] for r in rows)]
+    plain_rows = [row["settings"] for row in rows if {ONE, OTHERS} <= {*row["settings"]}]
     return {
         "tables": len(rows),
         "all_the_same": sum(row["same"] == row["of"] for row in rows),
-        "fewest_searches": min(min(row["of"]) for row in rows),
-        **{
-            setting: {
-                "other_bits": sum(row["settings"][setting]["other_bits"] for row in rows),
-                "another_pick": sum(
-                    row["settings"][setting]["pick"]["architecture"]
-                    != row["settings"][ONE]["pick"]["architecture"]
-                    for row in rows
-                ),
-            }
-            for setting in settings
+        "searches": sum(row["of"] for row in rows),
+        "fewest_searches": min((row["of"] for row in rows), default=0),
+        OTHERS: {
+            "tables": len(plain_rows),
+            "other_bits": sum(row[OTHERS]["other_bits"] for row in plain_rows),
+            "another_pick": sum(
+                row[OTHERS]["pick"]["architecture"] != row[ONE]["pick"]["architecture"]
+                for row in plain_rows
+            ),
         },
     }
 
 
-def search_all(names: list[str], asked: argparse.Namespace) -> dict[str, Any]:
-    """What the processes found, by table and setting: first one for each, then the next ones."""
-    planned = {name: processes_of(name, asked.repeats) for name in names}
-    tasks = [
-        (place, name, setting)
-        for name, settings in planned.items()
-        for setting, (_, _, count) in settings.items()
-        for place in range(count)
-    ]
-    # those of many rows take longest
-    tasks.sort(key=lambda task: (task[0] > 0, not task[1].startswith("many rows"), task[0]))
+def search_all(names: list[str], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """What the processes found so far, by table and setting."""
+    tasks = planned(names, options)
     found: dict[str, Any] = {name: {} for name in names}
     start, done = time.monotonic(), 0
-    with ThreadPoolExecutor(asked.workers) as pool:
-        waiting = {}
-        for _, name, setting in tasks:
-            threads, others, _ = planned[name][setting]
-            waiting[pool.submit(in_a_process, name, asked, threads, **others)] = name, setting
+    with ThreadPoolExecutor(options.workers) as pool:
+        waiting = {
+            pool.submit(in_a_process, asked, **(PLAIN if setting == OTHERS else {})): (
+                asked.table,
+                setting,
+            )
+            for setting, asked in tasks
+        }
         try:
             for each in as_completed(waiting):
                 if each.cancelled():
@@ -272,49 +285,45 @@ def search_all(names: list[str], asked: argparse.Namespace) -> dict[str, Any]:
                 name, setting = waiting[each]
                 found[name].setdefault(setting, []).append(each.result())
                 done, seconds = done + 1, time.monotonic() - start
-                if done % 10 == 0:
-                    print(f"{done} of {len(tasks)} processes after {seconds:.0f} s", flush=True)
-                if seconds > 60 * asked.minutes:
+                print(f"{done} of {len(tasks)} processes after {seconds:.0f} s", flush=True)
+                yield found
+                if seconds > 60 * options.minutes:
                     pool.shutdown(wait=False, cancel_futures=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    return {
-        name: {setting: some[setting] for setting in (ONE, TWO, OTHERS) if setting in some}
-        for name, some in found.items()
-        if ONE in some
-    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=20, help="searches of each table")
-    parser.add_argument("--steps", type=int, default=200, help="of the training of each search")
-    parser.add_argument("--widths", type=int, nargs="*", help="of the hidden layers")
+    parser.add_argument(
+        "--repeats", type=int, default=20, help="searches with 1 and with 2 threads"
+    )
+    parser.add_argument("--steps", type=int, default=30, help="of the training of each search")
+    parser.add_argument("--widths", type=int, nargs="+", default=[16, 8], help="of hidden layers")
     parser.add_argument("--workers", type=int, default=1, help="processes at a time")
     parser.add_argument("--minutes", type=float, default=1e6, help="until no more are begun")
     parser.add_argument("--seed", type=int, default=0, help="of the tables")
     parser.add_argument("--quick", action="store_true", help="three tables, tiny searches")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--table", help=argparse.SUPPRESS)  # this is one of the processes
-    parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    asked.widths = asked.widths or None
-    if asked.table:
-        print(json.dumps(search_twice(asked)))
+    parser.add_argument("--asked", help=argparse.SUPPRESS)  # this is one of the processes
+    options = parser.parse_args()
+    if options.asked:
+        print(json.dumps(search_again(Asked(**json.loads(options.asked)))))
         return
+    end_with_what_was_begun()
     names = list(TABLES)
-    if asked.quick:
-        names, asked.steps, asked.widths, asked.repeats = names[4::6], 20, [8], 2
+    if options.quick:
+        names, options.steps, options.widths, options.repeats = names[4::6], 20, [8], 2
     try:
-        found = search_all(names, asked)
+        for found in now_and_then(search_all(names, options)):
+            tables = {name: compared(some) for name, some in found.items() if ONE in some}
+            results = {"steps": options.steps, "widths": options.widths, "counts": counts(tables)}
+            path = record("repeats", "cpu", results | {"tables": tables}, options.out)
     except RuntimeError as error:
         raise SystemExit(str(error)) from None
-    tables = {name: compared(name, some) for name, some in found.items()}
     for name, one in tables.items():
-        pairs = zip(one["same"], one["of"], strict=True)
-        print(f"{name}: {', '.join(f'{same} of {count}' for same, count in pairs)} the same")
-    results = {"steps": asked.steps, "widths": asked.widths, "counts": counts(tables)}
-    print(record("repeats", "cpu", results | {"tables": tables}, asked.out))
+        print(f"{name}: {one['same']} of {one['of']} the same")
+    print(path)
     print(json.dumps(results["counts"], indent=1))
     others = [name for name, one in tables.items() if one["same"] != one["of"]]
     if others:

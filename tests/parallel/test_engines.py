@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,25 +60,60 @@ def alone():
     return iris()
 
 
+class Lost(Several):
+    """Several, gone once so many parts are done."""
+
+    def __init__(self, workers, parts):
+        super().__init__(workers)
+        self.left = parts
+
+    def map(self, function, items):
+        for found in super().map(function, items):
+            yield found
+            self.left -= 1
+            if not self.left:
+                raise ConnectionError
+
+
+def trained_sixteen(engine, steps):
+    """What becomes of sixteen members in three epochs of two steps."""
+    x = torch.rand(80, 2, generator=torch.Generator().manual_seed(0))
+    weights = tuple(10.0**-k for k in range(16))
+    config = TrainConfig(epochs=3, batch_size=40, penalty_weight=weights)
+    population = Population([2, 16, 1], seeds=range(16))
+    history = Executor(engine, steps).train("some", population, (x, x.sum(dim=1)), config)
+    state = {name: value.tolist() for name, value in population.state_dict().items()}
+    return state, history.train_loss, history.recruited
+
+
 class TestParts:
     @pytest.mark.parametrize("workers", [3, 50])
     def test_the_number_of_workers_changes_nothing(self, alone, workers):
         assert_same(alone, iris(engine=Several(workers)))
 
+    @pytest.mark.parametrize(("width", "parts"), [(32, 3), (33, 1)])
+    def test_widths_that_would_round_otherwise_in_parts_are_trained_in_one(
+        self, monkeypatch, width, parts
+    ):
+        """Of 33 neurons a member begins elsewhere in memory; in parts these differ by 3e-7."""
+        train, members, found = executor.train, [], []
+        monkeypatch.setattr(
+            executor, "train", lambda m, *a, **k: members.append(m.members) or train(m, *a, **k)
+        )
+        x = torch.randn(292, 9, generator=torch.Generator().manual_seed(0))
+        config = TrainConfig(epochs=4, batch_size=37)
+        for engine in (Engine(), Several(3)):
+            population = Population([9, width, 1], seeds=range(8))
+            work = Executor(engine, is_exact=True)
+            work.train("some", population, (x, x[:, 0].abs()), config)
+            found.append([parameter.detach() for parameter in population.parameters()])
+        assert all(map(torch.equal, *found))
+        assert len(members) == 1 + parts
+
     def test_each_part_is_kept_as_it_is_done(self, alone, tmp_path, monkeypatch):
-        class Lost(Several):
-            done = 0
-
-            def map(self, function, items):
-                for found in super().map(function, items):
-                    yield found
-                    self.done += 1
-                    if self.done == 12:
-                        raise ConnectionError
-
         options = {"checkpoint": tmp_path, "resume": "auto"}
         with pytest.raises(ConnectionError):
-            iris(engine=Lost(2), **options)
+            iris(engine=Lost(2, 12), **options)
         parts = {path.stem for path in tmp_path.glob("*-*.safetensors")}
         assert len(parts) >= 3
         train, done = executor.train, []
@@ -87,7 +123,57 @@ class TestParts:
         assert len(done) == len(whole - parts)
         assert_same(alone, iris(engine=Several(2), **options))
         assert len(done) == len(whole - parts)  # nothing more
-        assert_same(alone, iris(**options))  # with another number of workers what fits is used
+        trainings = [path.stem for path in tmp_path.glob("training *-*.safetensors")]
+        assert len(trainings) == len(QUICK.ways)  # of 8 neurons each, in one part
+        assert_same(alone, iris(**options))
+        assert len(done) == len(whole - parts)  # nor with another number of workers
+
+    @pytest.mark.parametrize("workers", [1, 2, 5, 8])
+    def test_parts_are_used_by_another_number_of_workers(self, tmp_path, monkeypatch, workers):
+        """Of 16 members four workers have trained 8 to 16 before they were lost."""
+        whole = trained_sixteen(Engine(), Steps())
+        with pytest.raises(ConnectionError):
+            trained_sixteen(Lost(4, 2), Steps(tmp_path))
+        train, members = executor.train, []
+        monkeypatch.setattr(
+            executor,
+            "train",
+            lambda module, *a, **k: members.append(module.members) or train(module, *a, **k),
+        )
+        found = trained_sixteen(Several(workers), Steps(tmp_path))
+        assert sum(members) == 8
+        assert len(members) == min(4, workers)
+        assert found == whole
+        assert not list(tmp_path.glob("*.checkpoint"))
+
+    @pytest.mark.parametrize("workers", [1, 4])
+    def test_a_training_that_was_begun_is_gone_on_with(self, tmp_path, monkeypatch, workers):
+        whole, steps = trained_sixteen(Engine(), Steps()), []
+        monkeypatch.setattr("torchsparcs.training.loop.SAVING_SHARE", 1e9)  # after every epoch
+        original = torch.optim.AdamW.step
+
+        def step(self, *arguments, **named):
+            steps.append(1)
+            if len(steps) == 5:
+                raise RuntimeError("power cut")
+            return original(self, *arguments, **named)
+
+        monkeypatch.setattr(torch.optim.AdamW, "step", step)
+        with pytest.raises(RuntimeError, match="power cut"):
+            trained_sixteen(Engine(), Steps(tmp_path))
+        assert [path.name for path in tmp_path.glob("*.checkpoint")] == ["some 0-16.checkpoint"]
+        assert trained_sixteen(Several(workers), Steps(tmp_path)) == whole
+        assert len(steps) == 5 + 6 - 4  # of three epochs of two steps each two were saved
+        assert not list(tmp_path.glob("*.checkpoint"))
+
+    def test_files_that_say_otherwise_are_left_alone(self, tmp_path):
+        """Parts beyond the members, parts that overlap, and those of another name."""
+        steps = Steps(tmp_path)
+        whole = trained_sixteen(Several(4), steps)
+        for name in ("some 0-8", "some 3-3", "some 12-99", "some more 0-4"):
+            shutil.copy(tmp_path / "some 0-4.safetensors", tmp_path / f"{name}.safetensors")
+        assert steps.spans("some") == [(0, 4), (0, 8), (3, 3), (4, 8), (8, 12), (12, 16), (12, 99)]
+        assert trained_sixteen(Several(4), steps) == whole
 
     def test_members_with_data_of_their_own(self):
         x = torch.rand(6, 80, 2, generator=torch.Generator().manual_seed(0))

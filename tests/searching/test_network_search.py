@@ -318,6 +318,42 @@ class TestFolds:
                 assert torch.equal(value, other.network.state_dict()[name])
         assert Several.done > 3
 
+    def test_several_go_on_with_what_one_has_begun(self, data, monkeypatch, tmp_path):
+        """Of three fits one is done and one begun: a single one is sent to a worker."""
+        module, calls, sent = sys.modules["torchsparcs.searching.network_search"], [], []
+        whole, original = small_search(data, validation=2), module.train
+
+        def stop(history):
+            raise KeyboardInterrupt
+
+        def interrupted(*given, **options):
+            calls.append(1)
+            return original(*given, **options, on_epoch=stop if len(calls) == 2 else None)
+
+        class Watched(Several):
+            def map(self, function, items):
+                sent.append(len(items))
+                return super().map(function, items)
+
+        options = {"validation": 2, "checkpoint": tmp_path}
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "train", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                small_search(data, **options)
+        again = small_search(data, **options, resume=True, engine=Watched())
+        assert sent[0] == 1
+        assert [found.score for found in again.front] == [found.score for found in whole.front]
+
+    def test_each_fit_is_kept_as_it_is_done(self, data, tmp_path):
+        class Lost(Several):
+            def map(self, function, items):
+                yield next(super().map(function, items))
+                raise ConnectionError
+
+        with pytest.raises(ConnectionError):
+            small_search(data, validation=2, checkpoint=tmp_path, engine=Lost())
+        assert [path.stem for path in tmp_path.glob("training*")] == ["training 2"]
+
     def test_patience_is_for_rows_held_out(self, data):
         config = TrainConfig(epochs=2, patience=1)
         with pytest.raises(ValueError, match="no patience where folds judge"):

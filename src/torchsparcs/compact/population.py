@@ -11,10 +11,9 @@ from torch.nn import functional as F
 
 from torchsparcs.compact.direct import DirectSpace, layer_slices
 from torchsparcs.spectral.activations import resolve_activation
-from torchsparcs.spectral.population import HasMembers
+from torchsparcs.spectral.population import TILE, HasMembers
 
-# A member begins where the kernels begin anew: then it computes the same among any others.
-TILE, STRIDE = 16, 4  # numbers, in the product with the inputs and in those between layers
+STRIDE = 4  # numbers: a ``TILE`` for the products between layers
 
 
 class CompactPopulation(nn.Module, HasMembers):

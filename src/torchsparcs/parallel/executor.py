@@ -13,7 +13,7 @@ from torch import Tensor
 from torchsparcs.parallel.engine import Engine, RanksEngine
 from torchsparcs.parallel.processes import ProcessesEngine, free_cores
 from torchsparcs.parallel.ray_cluster import RayEngine
-from torchsparcs.parallel.steps import Steps
+from torchsparcs.parallel.steps import CHECKPOINT, Span, Steps
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, Pair
 from torchsparcs.training.devices import Ranks
@@ -56,11 +56,16 @@ FEWEST = 2  # members of a part: a single one is multiplied by other kernels, wh
 
 @dataclass
 class Executor:
-    """Who does the work, on which device if it matters, and where what is done is written down."""
+    """Who does the work, on which device if it matters, and where what is done is written down.
+
+    ``is_exact``: on a CPU the number of workers changes no bit, so that a population whose members
+    would round otherwise in parts is trained by one worker.
+    """
 
     engine: Engine = field(default_factory=Engine)
     steps: Steps = field(default_factory=Steps)
     device: torch.device | None = None
+    is_exact: bool = False
 
     @property
     def place(self) -> torch.device | str | None:
@@ -88,52 +93,84 @@ class Executor:
     ) -> History:
         """Train the members in place, every worker some of them: the outcome is that of one.
 
-        Parts that were kept under ``name`` are not trained again.
+        Parts that were kept under ``name``, by however many workers, are not trained again.
         """
-        slices = _slices(population.members, self.engine.workers)
-        names = [f"{name} {part.start}-{part.stop}" for part in slices]
-        outcomes = [self.steps.recall(each) for each in names]
-        todo = [place for place, outcome in enumerate(outcomes) if outcome is None]
-        if todo and len(slices) == self.engine.ranks.world == 1:
-            checkpoint = self.steps.path(name, ".checkpoint")
-            history = train(
-                population,
-                data,
-                config,
-                weights=weights,
-                checkpoint=checkpoint,
-                resume="auto",
-                progress=progress,
-                _is_part=True,
-            )
-            outcomes = [_outcome(population, history)]
-            self.steps.keep(names[0], outcomes[0])
-            if checkpoint is not None:
-                checkpoint.unlink(missing_ok=True)
-        elif todo:
-            device = self.place or next(population.parameters()).device
-            whole = Training(population, (data[0].cpu(), data[1].cpu()), config, None, weights)
-            parts = [_sent(whole, slices[place]) for place in todo]
-            text = f"training {len(todo)} parts on {self.engine.workers} workers"
+        whole = Training(population, data, config, None, weights)
+        device = torch.device(self.place or next(population.parameters()).device)
+        is_whole = self.is_exact and device.type == "cpu" and not population.is_tiled
+        workers = 1 if is_whole else self.engine.workers
+        parts = self._parts(name, population.members, workers)
+        outcomes = {part: self.steps.recall(_named(name, part)) for part in parts}
+        todo = [part for part, outcome in outcomes.items() if outcome is None]
+        is_alone = self.engine.ranks.world == 1 and 1 in (workers, len(outcomes))
+        begun = self.steps.spans(name, CHECKPOINT)
+        here = [part for part in todo if is_alone or part in begun]
+        for part in here:
+            outcomes[part] = self.first(lambda: self._train_here(name, whole, part, progress))  # noqa: B023
+            self._keep(name, part, outcomes[part])
+        if sent := [part for part in todo if part not in here]:
+            whole = whole._replace(data=(data[0].cpu(), data[1].cpu()))
+            text = f"training {len(sent)} parts on {self.engine.workers} workers"
             with stage(text, progress and self.engine.ranks.is_first):
                 work = partial(_train_part, whole.data, device)
-                for done, outcome in self.engine.map(work, parts):
-                    outcomes[todo[done]] = outcome
-                    self.steps.keep(names[todo[done]], outcome)
-        for part, outcome in zip(slices, outcomes, strict=True):
-            _replace_part_(population, part, outcome["parameters"])
-        histories = [History(**outcome["history"]) for outcome in outcomes]
+                items = [_sent(whole, slice(*part)) for part in sent]
+                for done, outcome in self.engine.map(work, items):
+                    outcomes[sent[done]] = outcome
+                    self._keep(name, sent[done], outcome)
+        for part, outcome in outcomes.items():
+            _replace_part_(population, slice(*part), outcome["parameters"])
+        histories = [History(**outcome["history"]) for outcome in outcomes.values()]
         seconds = [max(each) for each in zip(*(h.seconds for h in histories), strict=True)]
         history = replace(reduce(History.joined, histories), seconds=seconds)
         _check_losses(history, config)
         return history
 
+    def _parts(self, name: str, members: int, workers: int) -> list[Span]:
+        """What is trained at once, in order: parts that are done or begun, the rest shared out."""
+        known: list[Span] = []
+        for part in (*self.steps.spans(name), *self.steps.spans(name, CHECKPOINT)):
+            is_apart = all(part[1] <= start or stop <= part[0] for start, stop in known)
+            if is_apart and part[0] < part[1] <= members:
+                known.append(part)
+        ends = [0, *(end for part in sorted(known) for end in part), members]
+        gaps = [gap for gap in zip(ends[::2], ends[1::2], strict=True) if gap[0] < gap[1]]
+        left = sum(stop - start for start, stop in gaps)
+        for start, stop in gaps:
+            known += _shared_out(start, stop, round(workers * (stop - start) / left))
+        return sorted(known)
 
-def _slices(members: int, workers: int) -> list[slice]:
+    def _train_here(self, name: str, whole: Training, part: Span, progress: bool) -> dict[str, Any]:
+        """Train ``part`` in this process alone, from a checkpoint where there is one."""
+        mine = whole if part == (0, whole.module.members) else whole.part(slice(*part))
+        history = train(
+            mine.module,
+            mine.data,
+            mine.config,
+            weights=mine.weights,
+            checkpoint=self.steps.path(_named(name, part), CHECKPOINT),
+            resume="auto",
+            progress=progress,
+            _is_part=True,
+        )
+        return _outcome(mine.module, history)
+
+    def _keep(self, name: str, part: Span, outcome: dict[str, Any]) -> None:
+        """Write down what came of a part, in the place of how far it was."""
+        self.steps.keep(_named(name, part), outcome)
+        checkpoint = self.steps.path(_named(name, part), CHECKPOINT)
+        if checkpoint is not None:
+            self.first(lambda: checkpoint.unlink(missing_ok=True))
+
+
+def _named(name: str, part: Span) -> str:
+    return f"{name} {part[0]}-{part[1]}"
+
+
+def _shared_out(start: int, stop: int, workers: int) -> list[Span]:
     """Parts of nearly equal size, one for each worker as far as there are members."""
+    members = stop - start
     count = max(1, min(workers, members // FEWEST))
-    ends = [members * place // count for place in range(count + 1)]
-    return [slice(*pair) for pair in pairwise(ends)]
+    return [*pairwise(start + members * place // count for place in range(count + 1))]
 
 
 def _check_losses(history: History, config: TrainConfig) -> None:

@@ -1,6 +1,7 @@
 """Long work as steps that are kept in a folder: whoever is interrupted goes on from there."""
 
 import contextlib
+import re
 import reprlib
 import time
 import warnings
@@ -15,7 +16,10 @@ PARTS = "parts"  # the folder inside that of a run, while the run is unfinished
 ASKED, LOCK = "asked", ".lock"
 DIGEST = 64  # characters of a SHA-256, which tell nobody anything
 ROUNDING = {"threads"}  # of what is asked: only the last bits depend on it
-ENDINGS = (".safetensors", ".checkpoint", ".network", ".json", ".partial")  # of what is left there
+CHECKPOINT = ".checkpoint"  # ends the name of what is begun and not done
+ENDINGS = (".safetensors", CHECKPOINT, ".network", ".json", ".partial")  # of what is left there
+
+Span = tuple[int, int]  # from, and up to
 
 
 class Steps:
@@ -105,6 +109,15 @@ class Steps:
 
     def path(self, name: str, ending: str = ".safetensors") -> Path | None:
         return None if self.folder is None else self.folder / f"{name}{ending}"
+
+    def spans(self, name: str, ending: str = ".safetensors") -> list[Span]:
+        """The parts "``name`` FROM-TO" of which there are files, in order."""
+        pattern = re.compile(rf"{re.escape(name)} (\d+)-(\d+){re.escape(ending)}")
+        paths = self.ranks.first(
+            lambda: [] if self.folder is None else [*map(str, self.folder.glob("*"))]
+        )
+        matches = (pattern.fullmatch(Path(path).name) for path in paths)
+        return sorted((int(each[1]), int(each[2])) for each in matches if each)
 
     def names(self) -> set[str]:
         """What there is in the folder, begun or done."""

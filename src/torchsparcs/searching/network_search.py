@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from torchsparcs.cutting.ladder import Rung, some_rows
 from torchsparcs.cutting.model_ladder import LOOKED_AT, Fit, ModelFamily, descend
 from torchsparcs.export.saving import load, save
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.parallel.steps import CHECKPOINT
 from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.folded import Judgement, Rows, counted_rows
 from torchsparcs.searching.network_data import (
@@ -165,11 +166,15 @@ class NetworkSearch:
         steps, names = self.executor.steps, [f"training {fit}" for fit in range(len(networks))]
         done = {name: steps.recall(name) for name in names}
         if self._workers > 1:
-            todo = [fit for fit, name in enumerate(names) if done[name] is None]
+            begun = {name for name in names if self._is_begun(name)}  # this process goes on with
+            todo = [
+                fit for fit, name in enumerate(names) if done[name] is None and name not in begun
+            ]
             items = [(networks[fit], *self.folded.of_fit(fit), self.config) for fit in todo]
-            for fit, outcome in zip(todo, self._map(_train_fit, items), strict=True):
-                done[names[fit]] = outcome
-                steps.keep(names[fit], outcome)
+            for place, outcome in self._as_done(_train_fit, items):
+                name = names[todo[place]]
+                done[name] = outcome
+                steps.keep(name, outcome)
         for fit, (name, network) in enumerate(zip(names, networks, strict=True)):
             outcome = done[name]
             if outcome is None:
@@ -187,11 +192,25 @@ class NetworkSearch:
 
     def _map(self, function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
         """``function`` of each item, every worker some of them."""
+        found = dict(self._as_done(function, items))
+        return [found[place] for place in range(len(items))]
+
+    def _as_done(
+        self, function: Callable[[Any], Any], items: list[Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """(place, ``function`` of the item there), in the order they are done."""
         if self._workers == 1:
-            return [function(item) for item in items]
+            yield from enumerate(map(function, items))
+            return
         here = self.folded.inputs.device
         work = partial(_there, function, self.executor.place or here)
-        return [moved(found, here) for found in self.executor.map(work, moved(items, "cpu"))]
+        for place, found in self.executor.engine.map(work, moved(items, "cpu")):
+            yield place, moved(found, here)
+
+    def _is_begun(self, name: str) -> bool:
+        """Whether there is a checkpoint of the training ``name``."""
+        path = self.executor.steps.path(name, CHECKPOINT)
+        return path is not None and path.exists()
 
     def _train(self, name: str, network: nn.Module, fit: int) -> History:
         """Train in place, from a checkpoint where there is one.
@@ -200,7 +219,7 @@ class NetworkSearch:
         judge; with patience on rows of its own, which the fine-tunings are fitted to as well.
         """
         steps, (data, weights) = self.executor.steps, self.folded.of_fit(fit)
-        checkpoint = steps.path(name, ".checkpoint")
+        checkpoint = steps.path(name, CHECKPOINT)
         validation = self.folded.judging if self.folded.fits == 1 else None
         if self.config.patience is not None:
             data, weights, validation = without_stopping(data, weights, self.config.seed)

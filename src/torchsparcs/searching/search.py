@@ -122,8 +122,8 @@ def search(
         engine: "local", this process (or, after ``init_process_group``, all of them), "processes",
             others beside it on this machine's cores, "ray", a Ray cluster, or "auto", processes
             where a search of a table on a CPU is long and cores are free; every worker trains and
-            cuts some of the networks, with the same outcome: bit for bit where the widths are
-            multiples of 16, else up to rounding.
+            cuts some of the networks, on a CPU with the same outcome, bit for bit. Widths that are
+            no multiples of 16 are trained by one worker: in parts, they would round otherwise.
         checkpoint: a folder for what has been done. The same call with ``resume=True`` goes on
             from there and ends with the same networks, bit for bit, as a search that was never
             interrupted. It is yours to delete once the result is saved.
@@ -131,7 +131,7 @@ def search(
         progress: say on the terminal what is being done.
     """
     run: TableSearch | NetworkSearch
-    executor = Executor(engine_of(engine))
+    executor = Executor(engine_of(engine), is_exact=True)
     ranks = executor.engine.ranks
     with ranks.same_call() as given:
         max_parameters = (

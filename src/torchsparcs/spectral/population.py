@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torchsparcs.spectral.activations import Activation
 from torchsparcs.spectral.network import DenseModule, SpectralNetwork
 
+# A member begins where the kernels begin anew: then it computes the same among any others.
+TILE = 16  # numbers
 BUILDING = threading.Lock()  # torch's random numbers are put aside by one thread at a time
 
 
@@ -17,11 +19,13 @@ class HasMembers:
     """Mixin of modules that are many networks: the output is (members, batch, ...).
 
     Members are the first dimension of all parameters, too. ``draws``: whether a forward pass may
-    draw random numbers.
+    draw random numbers. ``is_tiled``: whether a member computes the same bits on a CPU among any
+    others; sums of two that begin elsewhere in memory round otherwise.
     """
 
     members: int
     draws: bool = True
+    is_tiled: bool = True
 
     @torch.no_grad()
     def _copied_to(self: Any, other: Any, members: slice | int) -> Any:
@@ -108,6 +112,10 @@ class Population(DenseModule, HasMembers):
         )
         part._anchors = self._anchors
         return self._copied_to(part, members)
+
+    @property
+    def is_tiled(self) -> bool:  # type: ignore[override]
+        return all(width % TILE == 0 for width in self.widths[1:-1])
 
     def _single(self) -> SpectralNetwork:
         """A network like the members, on the CPU; the caller's random numbers are left alone."""
