@@ -3,13 +3,13 @@
 `python benchmarks/tables.py --page` writes it there, and a test compares it with the record.
 """
 
-import re
 from pathlib import Path
+
+import marking
 
 from by_size.measures import BUDGETS
 
 PAGES = ("../README.md", "results.md", "concepts/limits.md")  # from the folder of the docs
-MARKED = re.compile(r"(<!-- tables: (\w+) -->).*?(<!-- end -->)", re.DOTALL)
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 NOTHING = 0.01  # an R² up to which nobody learnt anything
 
@@ -123,20 +123,11 @@ SENTENCES = {each.__name__: each for each in (ratio, expected, limits, best, mea
 
 def filled(text: str, found: dict) -> str:
     """The text with what the record says in every marked place."""
-
-    def sentence(match: re.Match) -> str:
-        if match[2] not in SENTENCES:
-            raise ValueError(f"Expected one of {', '.join(SENTENCES)}. Got {match[2]!r}")
-        return match[1] + SENTENCES[match[2]](found) + match[3]
-
-    return MARKED.sub(sentence, text)
+    return marking.filled(text, "tables", SENTENCES, found)
 
 
 def write(found: dict, docs: Path) -> None:
     """Bring the pages that are there up to the record."""
     for path in (docs / page for page in PAGES):
         if path.exists():
-            text = filled(path.read_text(), found)
-            partial = path.with_suffix(".partial")
-            partial.write_text(text)
-            partial.replace(path)
+            marking.rewrite(path, filled(path.read_text(), found))

@@ -19,6 +19,7 @@ from torchsparcs import CompactNetwork, quantize
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import marking
 import tables
 from by_size import (
     adamw,
@@ -401,6 +402,8 @@ def test_it_runs_resumes_and_writes_its_page(folder, tmp_path, monkeypatch, caps
     known = records.read(out)
     assert {*known} == {"kinds", "values"}
     assert {*known["kinds"]["units"]} == there
+    points = known["kinds"]["units"]["ours"]["0"]["points"]
+    assert all(0 <= one["int8"]["test"] <= 1 and one["int8"]["bytes"] > 0 for one in points)
     assert known["kinds"]["runs"][0]["command"] == f"python tables.py --tables {folder} --splits 1"
     assert run("--tables", str(folder), "--splits", "1", "--resume").err == ""
     again = run("--tables", str(folder), "--splits", "1", "--methods", "ours", "--only", "kinds")
@@ -440,7 +443,7 @@ class TestTheRecord:
     @pytest.mark.parametrize("name", sentences.PAGES)
     def test_other_pages_say_the_same(self, found, name):
         text = (DOCS / name).read_text()
-        assert sentences.MARKED.search(text)
+        assert marking.marked("tables").search(text)
         assert sentences.filled(text, found) == text, "run tables.py --page"
 
     def test_how_many_tables(self, found):
@@ -455,7 +458,7 @@ class TestTheRecord:
     def test_no_ratio_of_its_own(self, found):
         """The headline stands in marked places alone."""
         for name in (*sentences.PAGES, "comparison.md", "index.md", "start.md"):
-            text = sentences.MARKED.sub("", (DOCS / name).read_text())
+            text = marking.marked("tables").sub("", (DOCS / name).read_text())
             assert f"{found['ratio']:.2f} times" not in text
 
     def test_sentences(self, found):
