@@ -1,4 +1,8 @@
-"""Places of the pages that scripts write: ``<!-- KIND: NAME -->`` to ``<!-- end -->``."""
+"""Places of the pages that scripts write: ``<!-- KIND: NAME -->`` to ``<!-- end -->``.
+
+A line that begins with a mark and goes on with text is shown as it is, without Markdown: let words
+stand before a mark, or nothing after it.
+"""
 
 import re
 from collections.abc import Callable, Mapping

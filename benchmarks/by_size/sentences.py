@@ -109,7 +109,7 @@ def best(found: dict) -> str:
     else:
         sizes = ", ".join(f"{b:,}" for b in behind)
         where = f"at {sizes} parameters {who}"
-    return f"The **best** score of a front is {best_beside_mlp(found)}; {where}."
+    return f"the **best** score of a front is {best_beside_mlp(found)}; {where}."
 
 
 def measured(found: dict) -> str:

@@ -236,7 +236,7 @@ def times(contest: Contest) -> str:
     known = [name for name in others if name != OURS and others[name] == others[name]]
     who = "any of them" if len(shorter) == len(known) else f"{len(shorter)} of {len(known)} of them"
     lost = "and lost at some sizes" if losses(contest).startswith("-") else "and lost nowhere"
-    return f"**It took longer than {who}**, {lost}"
+    return f"**it took longer than {who}**, {lost}"
 
 
 README = {

@@ -39,6 +39,6 @@ def teacher(contest: Contest) -> str:
         hits[name] = (sum(is_teacher(smallest_student(run)) for run in runs), len(runs))
     found = sorted((name for name in hits if hits[name][0]), key=lambda name: -hits[name][0])
     if not found:
-        return "On teacher-student nobody finds the true architecture, 20 → 20 → 20."
+        return "found by nobody"
     counts = ", ".join(f"{name} in {hits[name][0]} of {hits[name][1]} seeds" for name in found)
-    return f"The true architecture of teacher-student, 20 → 20 → 20, is found by {counts}."
+    return f"found by {counts}"

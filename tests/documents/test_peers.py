@@ -539,7 +539,7 @@ class TestPage:
         text = (tmp_path / "README.md").read_text()
         assert "old" not in text
         assert text.endswith(
-            "**It took longer than 0 of 3 of them**, and lost at some sizes<!-- end -->"
+            "**it took longer than 0 of 3 of them**, and lost at some sizes<!-- end -->"
         )
         # of 50 and 200 parameters we are above at one and below at the other; mnist's time is out
         assert cells(text, "scikit-learn (2 of 3 tasks)") == ["50 / 0 / 50", "5", "1.0", "yes"]

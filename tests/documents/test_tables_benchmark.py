@@ -24,6 +24,7 @@ import tables
 from by_size import (
     adamw,
     boosting,
+    figures,
     lassonet_path,
     linear,
     measures,
@@ -232,6 +233,10 @@ class TestTabM:
         few = tabm_reference.Settings(network=(("d_block", 8), ("k", 2)), epochs=2, bins=4)
         (found,) = tabm_reference.tabm(split(name), few)["points"]
         assert np.isfinite(found["test"])
+
+
+def test_all_that_are_ranked_have_a_colour():
+    assert {*measures.RANKED, "boosting"} <= {*figures.STYLES}
 
 
 def test_bytes_of_int8():
@@ -444,6 +449,7 @@ class TestTheRecord:
     def test_other_pages_say_the_same(self, found, name):
         text = (DOCS / name).read_text()
         assert marking.marked("tables").search(text)
+        assert not re.search(r"^[ -]*<!-- (tables|peers): \w+ -->[^\n]", text, re.MULTILINE)
         assert sentences.filled(text, found) == text, "run tables.py --page"
 
     def test_how_many_tables(self, found):
