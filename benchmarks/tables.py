@@ -1,4 +1,4 @@
-"""Score against size on real tables: our search beside linear models, plain MLPs and boosting.
+"""Score against size on real tables: our search beside linear models, MLPs, LassoNet and boosting.
 
 For each table of a folder and five outer splits every method is tuned on the training rows alone,
 and each of its predictors meets the test rows once. What was done is recorded table by table;
@@ -17,17 +17,16 @@ docs/tables.md from it as well.
 
 import argparse
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from by_size import page, records
 from by_size.measures import measured
-from by_size.methods import DOUBLED, METHODS
+from by_size.methods import DOUBLED, METHODS, PACKAGES
 from by_size.preparing import SPLITS, listed
 from by_size.records import Unit
 from by_size.running import Place, run
 from recording import RESULTS, _without_out
-
-from torchsparcs.files.provenance import provenance
 
 QUICK = ("vowel", "phoneme", "german", "insurance", "car_prices")
 QUICK_SPLITS = 2
@@ -45,7 +44,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--doubled", action="store_true", help="MLPs with twice the effort")
     parser.add_argument("--splits", type=int, choices=range(1, SPLITS + 1), help="of five")
     parser.add_argument("--rows", type=int, default=MOST_ROWS, help="to train on, at most")
-    parser.add_argument("--device", default="cpu", help="of the MLPs by AdamW")
+    parser.add_argument("--device", default="cpu", help="of AdamW, LassoNet and TabM")
     parser.add_argument("--summary", action="store_true", help="run nothing, print what is known")
     parser.add_argument("--page", action="store_true", help="run nothing, write docs/tables.md")
     parser.add_argument("--docs", type=Path, default=RESULTS.parent, help="folder of the page")
@@ -61,10 +60,21 @@ def parsed() -> argparse.Namespace:
     return arguments
 
 
+def installed() -> list[str]:
+    """All methods but those whose packages are not here, which are named."""
+    absent = [m for m, needed in PACKAGES.items() if any(find_spec(p) is None for p in needed)]
+    if absent:
+        print(f"left out, as their packages are not installed: {', '.join(absent)}")
+    return [method for method in METHODS if method not in absent]
+
+
 def wanted(arguments: argparse.Namespace, known: dict[str, dict]) -> list[Unit]:
     """The units that are asked for, less those that are recorded and may stay."""
     names = arguments.only or (QUICK if arguments.quick else listed(arguments.tables))
-    methods = arguments.methods or (DOUBLED if arguments.doubled else METHODS)
+    methods = arguments.methods or (DOUBLED if arguments.doubled else installed())
+    missing = [p for m in methods for p in PACKAGES.get(m, ()) if find_spec(p) is None]
+    if missing:
+        raise SystemExit(f"expected the packages {', '.join(missing)}: pip install them")
     if absent := [name for name in names if not any(arguments.tables.glob(f"{name}.*"))]:
         raise SystemExit(
             f"{arguments.tables} has no file of {', '.join(absent)}: name others by --only"
@@ -84,10 +94,9 @@ def main() -> None:
     if not (arguments.summary or arguments.page):
         known = records.read(arguments.out)
         command = " ".join(["python", *_without_out(sys.argv)])
-        made = provenance(command, arguments.device) | {"threads": 1}
         place = Place(arguments.tables, arguments.rows, arguments.device)
         units = wanted(arguments, known)
-        run(place, units, known, arguments.out, made, arguments.workers)
+        run(place, units, known, arguments.out, command, arguments.workers)
     names = arguments.only or (QUICK if arguments.quick else None)
     known = records.read(arguments.out, names)
     found = measured(known)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from by_size.preparing import Split, folds, judged, point
+from by_size.preparing import Split, folds, front, judged, point
 
 LARGEST = 16_384  # bytes
 LEAVES = (2, 3, 4, 6, 8, 16)
@@ -73,16 +73,7 @@ def boosting(split: Split) -> dict:
             made = point(0, f"{stop} × {leaves} leaves, rate {rate:g}", validation, test)
             size = int(np.ceil(sizes[stop - 1])) + 4 * split.outputs
             points.append({**made, "parameters": None, "bytes": size})
-    return {"points": front(points)}
-
-
-def front(points: list[dict]) -> list[dict]:
-    """Those with a better validation score than all that are no larger."""
-    kept: list[dict] = []
-    for one in sorted(points, key=lambda one: (one["bytes"], -one["validation"])):
-        if not kept or one["validation"] > kept[-1]["validation"]:
-            kept.append(one)
-    return kept
+    return {"points": front(points, "bytes")}
 
 
 def unlimited_boosting(split: Split) -> dict:

@@ -16,6 +16,7 @@ STYLES = {  # safe for colour-blind readers (Okabe and Ito)
     "lbfgs": ("MLPs, L-BFGS", "#000000"),
     "adamw": ("MLPs, AdamW", "#E69F00"),
     "linear": ("linear, L1", "#D55E00"),
+    "lassonet": ("LassoNet", "#CC79A7"),
     "boosting": ("boosting", "#009E73"),
 }
 
@@ -62,6 +63,8 @@ def curves(found: dict, path: Path) -> None:
             key, sizes = ("bytes", BYTES) if method == "boosting" else ("parameters", BUDGETS)
             rows = [(size, table[key][str(size)].get(method, [None, None])) for size in sizes]
             rows = [(size, *pair) for size, pair in rows if pair[0] is not None]
+            if not rows:
+                continue
             at = [size / 4 if key == "bytes" else size for size, _, _ in rows]
             means, errors = ([row[place] or 0 for row in rows] for place in (1, 2))
             style = {"color": colour, "label": label, "markersize": 3, "linewidth": 1}
@@ -76,7 +79,7 @@ def curves(found: dict, path: Path) -> None:
         axis.grid(alpha=0.3)
     for axis in axes.flat[len(tables) :]:
         axis.axis("off")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), ncols=5, loc="upper center", fontsize=9)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), ncols=6, loc="upper center", fontsize=9)
     figure.supxlabel("parameters (boosting: bytes / 4)", fontsize=9)
     figure.supylabel("test accuracy or R²", fontsize=9)
     save(figure, path, top=0.97)

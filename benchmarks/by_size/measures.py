@@ -28,7 +28,9 @@ LEVELS = np.arange(1, 10) / 10
 MOST = 8.0
 WORTH = 0.005
 MLPS = ("lbfgs", "adamw")
-RANKED = ("ours", "linear", *MLPS)  # by parameters; by bytes boosting too
+CORE = ("ours", "linear", *MLPS)
+RANKED = (*CORE, "lassonet")  # by parameters; by bytes boosting too
+INT8 = "ours, int8"
 
 
 def answer(points: Iterable[dict], budget: float, size: str = "parameters") -> dict | None:
@@ -79,9 +81,11 @@ class Curves:
 
     def __init__(self, record: dict) -> None:
         units = record["units"]
-        core = [m for m in (*RANKED, "boosting", "unlimited boosting") if units.get(m)]
+        core = [m for m in (*CORE, "boosting", "unlimited boosting") if units.get(m)]
         splits = sorted(set.intersection(*(set(units[m]) for m in core)) if core else ())
-        self.units = {method: [units[method][split] for split in splits] for method in core}
+        guests = [m for m in ("lassonet",) if splits and {*splits} <= {*units.get(m, ())}]
+        self.units = {m: [units[m][split] for split in splits] for m in (*core, *guests)}
+        self.tabm = {int(split): unit for split, unit in units.get("tabm", {}).items()}
         self.splits, self.task = [int(split) for split in splits], record["task"]
         self.mlps = [
             [point for method in MLPS if method in core for point in units[method][split]["points"]]
@@ -101,6 +105,14 @@ class Curves:
             )
         }
         self.ours = np.array([scores(unit["points"], FINE) for unit in self.units.get("ours", ())])
+
+    def against_tabm(self) -> list[float]:
+        """Our best score less TabM's, on the splits that it did."""
+        return [
+            score - self.tabm[split]["points"][0]["test"]
+            for split, score in zip(self.splits, self.tops("ours"), strict=True)
+            if split in self.tabm
+        ]
 
     @property
     def is_whole(self) -> bool:
@@ -164,6 +176,8 @@ def table_measures(record: dict) -> dict | None:
     by_bytes = dict(by_parameters)
     if "boosting" in found.units:
         by_bytes["boosting"] = [unit["points"] for unit in found.units["boosting"]]
+    if all("int8" in one for unit in ours for one in unit["points"]):
+        by_bytes[INT8] = [[one | one["int8"] for one in unit["points"]] for unit in ours]
     return {
         "task": found.task,
         "splits": splits,
@@ -185,6 +199,8 @@ def table_measures(record: dict) -> dict | None:
         "against_boosting": mean_error(best - found.tops("unlimited boosting"))
         if "unlimited boosting" in found.units
         else [None, None],
+        "against_tabm": mean_error(found.against_tabm()),
+        "tabm_splits": len(found.against_tabm()),
         "needed": {
             method: left_out(lambda chosen, m=method: found.needed(m, chosen), splits)
             for method in ("ours", "mlp", *(m for m in RANKED[1:] if m in found.units))
@@ -242,17 +258,27 @@ def ranks(tables: dict[str, dict], size: str, budget: int, methods: Iterable[str
 
 
 def doubling(known: dict[str, dict]) -> dict:
-    """What twice the effort changes at equal size: mean over budgets, then splits and tables."""
+    """What twice the effort changes at equal size: mean over budgets, then splits and tables.
+
+    ``score_error`` is the standard error over the splits of that mean score of a table, the root of
+    its mean square over the tables.
+    """
     found = {}
     for method in MLPS:
-        changes = []
+        changes, errors = [], []
         for record in known.values():
             plain, twice = (record["units"].get(m, {}) for m in (method, f"{method} doubled"))
+            means = []
             for split in sorted({*plain} & {*twice}):
                 a, b = (np.array(scores(u[split]["points"], BUDGETS)) for u in (plain, twice))
                 changes.append(float(np.nanmean(b - a)))
+                means.append(float(np.nanmean(np.where(np.isnan(b), np.nan, a))))
+            error = mean_error(means)[1]
+            errors += [] if error is None else [error]
         if changes:
-            found[method] = {"units": len(changes), "change": mean_error(changes)}
+            spread = math.sqrt(float(np.square(errors).mean())) if errors else None
+            change = mean_error(changes)
+            found[method] = {"units": len(changes), "change": change, "score_error": spread}
     return found
 
 
@@ -262,6 +288,7 @@ def measured(known: dict[str, dict]) -> dict:
     ratios = [math.log(table["ratio"]) for table in tables.values() if table["ratio"]]
     log_ratio, error = mean_error(ratios)
     kinds = (("parameters", BUDGETS, RANKED), ("bytes", BYTES, (*RANKED, "boosting")))
+    in_bytes = (INT8, *kinds[1][2][1:])  # int8 in the place of ours
     return {
         "ratio": None if log_ratio is None else math.exp(log_ratio),
         "log_ratio_error": error,
@@ -273,6 +300,11 @@ def measured(known: dict[str, dict]) -> dict:
             size: {str(b): ranks(tables, size, b, methods) for b in budgets}
             for size, budgets, methods in kinds
             if tables
+        },
+        "int8_ranks": {
+            str(b): ranks(tables, "bytes", b, in_bytes)["ranks"][INT8]
+            for b in BYTES
+            if tables and all(INT8 in table["bytes"][str(b)] for table in tables.values())
         },
         "doubling": doubling(known),
         "tables": tables,

@@ -11,10 +11,12 @@ from functools import partial
 
 from by_size.adamw import Schedule, mlps_by_adamw
 from by_size.boosting import boosting, unlimited_boosting
+from by_size.lassonet_path import lassonet
 from by_size.linear import linear
 from by_size.mlps import Effort, mlps_by_lbfgs
 from by_size.ours import ours
 from by_size.preparing import Split
+from by_size.tabm_reference import tabm
 
 METHODS: dict[str, Callable[[Split], dict]] = {
     "ours": ours,
@@ -23,7 +25,10 @@ METHODS: dict[str, Callable[[Split], dict]] = {
     "adamw": mlps_by_adamw,
     "boosting": boosting,
     "unlimited boosting": unlimited_boosting,
+    "lassonet": lassonet,
+    "tabm": tabm,
 }
+PACKAGES = {"lassonet": ("lassonet",), "tabm": ("tabm", "rtdl_num_embeddings")}  # of their authors
 TWICE = Effort(
     decays=tuple(10 ** (power / 2) for power in range(-8, 6)), starts=4, fold_starts=2, steps=400
 )

@@ -5,7 +5,8 @@ import math
 import re
 from pathlib import Path
 
-from by_size import linear, measures, mlps
+from by_size import lassonet_path, linear, measures, mlps, sentences
+from by_size.methods import METHODS
 
 HEAD = {
     "table": lambda name, table: name,
@@ -14,6 +15,7 @@ HEAD = {
     "best": lambda name, table: number(table["best"]),
     "best − MLP": lambda name, table: number(table["against_mlp"], sign="+"),
     "best − boosting": lambda name, table: number(table["against_boosting"], sign="+"),
+    "best − TabM": lambda name, table: number(table["against_tabm"], sign="+"),
     "pick": lambda name, table: number(table["pick"]["score"]),
     "its size": lambda name, table: number(table["pick"]["parameters"], 0),
     "claimed − test": lambda name, table: number(table["pick"]["claimed_less_test"], sign="+"),
@@ -24,6 +26,7 @@ LOSSES = {  # where more, or less, is worse
     "best network below the best MLP": lambda table: table["against_mlp"],
     "best network below the linear model": lambda table: table["against_linear"],
     "best network below boosting of any size": lambda table: table["against_boosting"],
+    "best network below TabM": lambda table: table["against_tabm"],
     "default pick below the best MLP or linear model of its size": lambda table: table["pick"][
         "against_others"
     ],
@@ -57,6 +60,8 @@ def rank_rows(found: dict, size: str) -> list[list[str]]:
     head = [f"rank at {size}", *(f"{int(b):,}" for b in by_budget)]
     rows = [[m, *(f"{row['ranks'][m]:.2f}" for row in by_budget.values())] for m in methods]
     critical = [f"{row['critical_difference']:.2f}" for row in by_budget.values()]
+    if size == "bytes" and found["int8_ranks"]:
+        rows.append([measures.INT8, *(f"{found['int8_ranks'][b]:.2f}" for b in by_budget)])
     return [head, *rows, ["critical difference", *critical]] if methods else []
 
 
@@ -65,7 +70,7 @@ def needed_rows(found: dict) -> list[list[str]]:
     tables = found["tables"]
     who = [
         m
-        for m in ("ours", *measures.MLPS, "linear")
+        for m in ("ours", *measures.MLPS, "linear", "lassonet")
         if all(m in t["needed"] for t in tables.values())
     ]
     timed = list(next(iter(tables.values()))["seconds"]) if tables else []
@@ -96,11 +101,19 @@ def markdown(rows: list[list[str]]) -> str:
 
 
 def doubled(found: dict) -> list[str]:
-    return [
-        f"twice the effort, {method}: {number(twice['change'], 5, '+')} in the mean score at equal "
-        f"size ({twice['units']} splits of tables)"
-        for method, twice in found["doubling"].items()
-    ]
+    """What twice the effort of the MLPs changes, beside the standard error of a score."""
+    lines = []
+    for method, twice in found["doubling"].items():
+        change, error = twice["change"][0], twice["score_error"]
+        line = (
+            f"twice the effort, {method}: {number(twice['change'], 4, '+')} in the mean score at "
+            f"equal size ({twice['units']} splits of tables)"
+        )
+        if error is not None:
+            kind = "less" if abs(change) < error else "**more**"
+            line += f", {kind} than the standard error of such a score over splits, {error:.4f}"
+        lines.append(line)
+    return lines
 
 
 def summary(found: dict) -> str:
@@ -145,6 +158,18 @@ def commands(known: dict[str, dict]) -> str:
     return "\n".join(sorted(lines))
 
 
+def absent(known: dict[str, dict]) -> str:
+    """Methods that no table has, or that did fewer splits."""
+    done = {m: [len(r["units"].get(m, {})) for r in known.values()] for m in METHODS}
+    most = max(map(max, done.values()), default=0)
+    lines = [
+        f"{method}: {sum(splits)} of {most * len(splits)} splits of tables are recorded."
+        for method, splits in done.items()
+        if sum(splits) < most * len(splits)
+    ]
+    return " ".join(["Not all of it is there:", *lines]) if lines else ""
+
+
 def page(found: dict, known: dict[str, dict]) -> str:
     template = (Path(__file__).parent / "page.md").read_text()
     twice = doubled(found)
@@ -161,6 +186,8 @@ def page(found: dict, known: dict[str, dict]) -> str:
         "bytes": markdown(rank_rows(found, "bytes")),
         "most_rows": ", ".join(f"{n:,}" for n in sorted({r["most_rows"] for r in known.values()})),
         "penalties": str(linear.PENALTIES),
+        "lassonet": " and ".join(map(str, lassonet_path.Settings().widths)),
+        "absent": absent(known),
         "architectures": str(sum(map(len, mlps.WIDTHS.values()))),
         "definition": " ".join(measures.__doc__.split("\n\n")[2].split()),
         "doubling": "Is the effort spent on the MLPs enough? " + "; ".join(twice).capitalize() + "."
@@ -172,7 +199,7 @@ def page(found: dict, known: dict[str, dict]) -> str:
 
 
 def write(found: dict, known: dict[str, dict], docs: Path) -> None:
-    """The page, its pictures and the measures."""
+    """The page, its pictures and the measures, and what other pages say of them."""
     from by_size import figures  # matplotlib is for those who draw
 
     figures.dots(found, docs / "figures" / "tables.svg")
@@ -181,3 +208,4 @@ def write(found: dict, known: dict[str, dict], docs: Path) -> None:
     (docs / "results").mkdir(exist_ok=True)
     (docs / "results" / "tables.json").write_text(json.dumps(found, indent=1) + "\n")
     (docs / "tables.md").write_text(page(found, known))
+    sentences.write(found, docs)

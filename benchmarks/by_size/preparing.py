@@ -213,3 +213,12 @@ def point(parameters: int, name: str, validation: float, test: tuple[float, floa
     validation = float(f"{validation:.6g}")
     size = {"parameters": int(parameters), "bytes": 4 * int(parameters)}
     return {**size, "name": name, "validation": validation, "test": score, "loss": loss}
+
+
+def front(points: list[dict], size: str) -> list[dict]:
+    """Those with a better validation score than all that are no larger."""
+    kept: list[dict] = []
+    for one in sorted(points, key=lambda one: (one[size], -one["validation"])):
+        if not kept or one["validation"] > kept[-1]["validation"]:
+            kept.append(one)
+    return kept

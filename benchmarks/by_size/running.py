@@ -7,20 +7,22 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from functools import lru_cache
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-import sklearn
 import torch
 
 from by_size import records
-from by_size.methods import DOUBLED, METHODS
+from by_size.methods import DOUBLED, METHODS, PACKAGES
 from by_size.preparing import Split, listed, load, prepared
 from by_size.records import Unit
+from torchsparcs.files.provenance import provenance
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 WEIGHTS = {"linear": 0.1, "boosting": 0.5, "unlimited boosting": 0.5, "lbfgs": 2, "adamw": 2}
+WEIGHTS |= {"lassonet": 2, "tabm": 0.5}
 
 
 class Place(NamedTuple):
@@ -43,8 +45,8 @@ def work(unit: Unit, place: Place) -> dict:
     start = time.process_time()
     found = {**METHODS, **DOUBLED}[unit.method](split)
     return {
+        "seconds": round(time.process_time() - start, 2),  # unless the method tells its own
         **found,
-        "seconds": round(time.process_time() - start, 2),
         "rows": len(split.y),
         "test_rows": len(split.y_test),
         "columns": split.x.shape[1],
@@ -79,7 +81,16 @@ def results(units: list[Unit], workers: int, place: Place) -> Iterator[tuple[Uni
             raise
 
 
-def run(place: Place, units: list[Unit], known: dict, out: Path, made: dict, workers: int) -> None:
+def made_by(command: str, unit: Unit, device: str) -> dict:
+    """How, with what and on what a unit was made: the device that its method used."""
+    made = provenance(command, device) | {"threads": 1}
+    packages = {name: version(name) for name in ("scikit-learn", *PACKAGES.get(unit.method, ()))}
+    return {**made, "versions": {**made["versions"], **packages}}
+
+
+def run(
+    place: Place, units: list[Unit], known: dict, out: Path, command: str, workers: int
+) -> None:
     """Do the units and record each as soon as it is done."""
     for name, record in known.items():
         if record["most_rows"] != place.most:
@@ -90,10 +101,10 @@ def run(place: Place, units: list[Unit], known: dict, out: Path, made: dict, wor
     seconds = {unit: guessed(unit, known, place.tables) for unit in units}
     units = sorted(units, key=lambda unit: -seconds[unit])
     tasks, begun = listed(place.tables), time.monotonic()
-    made = {**made, "versions": {**made["versions"], "scikit-learn": sklearn.__version__}}
     total = left = sum(seconds.values())
     for count, (unit, found) in enumerate(results(units, workers, place), 1):
         about = {"task": tasks[unit.table], "most_rows": place.most}
+        made = made_by(command, unit, found.get("device", "cpu"))
         records.add(out, about, unit, found, made)
         left -= seconds[unit]
         passed = time.monotonic() - begun

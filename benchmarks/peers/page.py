@@ -1,7 +1,6 @@
-"""Write docs/comparison.md and its figure from the recorded contests, or print README's table.
+"""Write docs/comparison.md, its figure and README's part from the recorded contests.
 
 python benchmarks/peers/page.py
-python benchmarks/peers/page.py --readme
 """
 
 import argparse
@@ -10,8 +9,10 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean, stdev
 
+import sentences
 from figure import OURS, draw
 from judging import best_of, finished, is_teacher, smallest_student, verdict
+from marking import filled, rewrite
 from recording import RESULTS
 from records import Contest, read, runs_of, tasks_of
 from running import CONTESTANTS
@@ -164,6 +165,7 @@ def page(contest: Contest) -> str:
     parts = {
         "quick": "**Made with --quick: a test of the scripts, no measurement.**\n\n",
         "losses": losses(contest),
+        "earlier": sentences.earlier(contest),
         "verdicts": verdict_table(contest),
         "teacher": teacher_table(contest),
         "tasks": "\n\n".join(sections),
@@ -186,7 +188,7 @@ def readme(contest: Contest) -> str:
         "within a standard error of the paired difference. Times are multiples of ours, on the "
         "tasks that both ran on one core of the same machine."
     )
-    return f"{table(head, rows)}\n\n{caption}"
+    return f"\n\n{table(head, rows)}\n\n{caption}\n\n"
 
 
 def readme_row(contest: Contest, name: str, tasks: list[str]) -> list[str]:
@@ -225,21 +227,40 @@ def standing(contest: Contest, name: str, done: dict[str, list[dict]]) -> str:
     return " / ".join(f"{100 * mean(one):.0f}" for one in zip(*shares, strict=True)) + missing
 
 
+def times(contest: Contest) -> str:
+    """Whom our search outlasts."""
+    others = {
+        name: float(readme_row(contest, name, tasks_of(contest))[3] or "nan") for name in contest
+    }
+    shorter = [name for name in others if others[name] < 1]
+    known = [name for name in others if name != OURS and others[name] == others[name]]
+    who = "any of them" if len(shorter) == len(known) else f"{len(shorter)} of {len(known)} of them"
+    lost = "and lost at some sizes" if losses(contest).startswith("-") else "and lost nowhere"
+    return f"**it took longer than {who}**, {lost}"
+
+
+README = {
+    "table": readme,
+    "times": times,
+    "teacher": sentences.teacher,
+    "earlier": sentences.earlier,
+}
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="the comparison, from what was recorded")
     parser.add_argument("--results", type=Path, default=RESULTS / "peers")
     parser.add_argument("--docs", type=Path, default=RESULTS.parent)
-    parser.add_argument("--readme", action="store_true", help="print the README's table instead")
     options = parser.parse_args(arguments)
     contest = read(options.results, CONTESTANTS)
     if OURS not in contest:
         parser.error(f"expected runs of {OURS} in {options.results}. Got none")
-    if options.readme:
-        print(readme(contest))
-        return
     (options.docs / "figures").mkdir(parents=True, exist_ok=True)
     draw(contest, options.docs / "figures" / "comparison.svg")
     (options.docs / "comparison.md").write_text(page(contest))
+    beside = options.docs.parent / "README.md"
+    if beside.exists():
+        rewrite(beside, filled(beside.read_text(), "peers", README, contest))
 
 
 if __name__ == "__main__":

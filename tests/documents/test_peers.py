@@ -18,9 +18,11 @@ import contest
 import darts_relaxation
 import direct_space
 import judging
+import marking
 import page
 import records
 import running
+import sentences
 import sparcs
 import tuning
 from contest import Found, Job, Task
@@ -528,10 +530,17 @@ class TestPage:
         assert cells(text, "wine") == ["3", "a desk"]
         assert cells(text, "mnist") == ["2", "a GPU: torchsparcs; a desk: scikit-learn"]
 
-    def test_the_table_of_the_readme(self, tmp_path, capsys):
-        written(tmp_path, made_up_contest())
-        page.main(["--results", str(tmp_path), "--readme"])
-        text = capsys.readouterr().out
+    def test_the_table_of_the_readme(self, tmp_path):
+        written(tmp_path / "results", made_up_contest())
+        (tmp_path / "README.md").write_text(
+            "Before <!-- peers: table -->old<!-- end --> after. <!-- peers: times --><!-- end -->"
+        )
+        page.main(["--results", str(tmp_path / "results"), "--docs", str(tmp_path / "docs")])
+        text = (tmp_path / "README.md").read_text()
+        assert "old" not in text
+        assert text.endswith(
+            "**it took longer than 0 of 3 of them**, and lost at some sizes<!-- end -->"
+        )
         # of 50 and 200 parameters we are above at one and below at the other; mnist's time is out
         assert cells(text, "scikit-learn (2 of 3 tasks)") == ["50 / 0 / 50", "5", "1.0", "yes"]
         assert cells(text, "torchsparcs") == ["", "5", "1.0", "yes"]
@@ -540,6 +549,26 @@ class TestPage:
         for run in found["scikit-learn"]["wine"]:
             run["seconds"] *= 3
         assert cells(page.readme(found), "scikit-learn (2 of 3 tasks)")[2] == "3.0"
+
+    def test_who_says_which_search_it_was(self):
+        found = made_up_contest()
+        assert "**Our runs are of an earlier search.**" in sentences.earlier(found)
+        for run in found["torchsparcs"]["wine"]:
+            run["remark"] = sparcs.TODAY
+        assert "wine" not in sentences.earlier(found).split("It chose")[0]
+        for runs in found["torchsparcs"].values():
+            for run in runs:
+                run["remark"] = sparcs.TODAY
+        assert sentences.earlier(found) == ""
+        assert "torchsparcs in 3 of 3 seeds" in sentences.teacher(found)
+
+    def test_the_pages_are_of_the_records(self):
+        docs = PEERS.parents[1] / "docs"
+        found = records.read(docs / "results" / "peers", running.CONTESTANTS)
+        assert page.page(found) == (docs / "comparison.md").read_text(), "run peers/page.py"
+        text = (docs.parent / "README.md").read_text()
+        assert marking.filled(text, "peers", page.README, found) == text, "run peers/page.py"
+        assert {name for _, name, _, _ in marking.marked("peers").findall(text)} == {*page.README}
 
     def test_a_quick_run_is_no_measurement(self):
         found = made_up_contest()

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from functools import partial
 from itertools import pairwise
@@ -10,15 +11,36 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.optimize import approx_fprime
 from sklearn.neural_network import MLPRegressor
 
+from torchsparcs import CompactNetwork, quantize
+
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import marking
 import tables
-from by_size import adamw, boosting, linear, measures, methods, mlps, ours, preparing, records
+from by_size import (
+    adamw,
+    boosting,
+    figures,
+    lassonet_path,
+    linear,
+    measures,
+    methods,
+    mlps,
+    ours,
+    page,
+    preparing,
+    records,
+    running,
+    sentences,
+    tabm_reference,
+)
 
 ROWS = 150
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def made(name):
@@ -157,6 +179,86 @@ class TestMethods:
         assert [len(group) for group in adamw.alike(members, "cuda")] == [3, 3]
 
 
+class TestLassoNet:
+    """Its own package is not needed to count; where it is installed, it is run."""
+
+    def state(self, outputs):
+        """Three columns, four hidden neurons, two of which hear nothing; one column is read."""
+        draw = np.random.default_rng(0)
+        state = {
+            "layers.0.weight": draw.normal(size=(4, 3)),
+            "layers.0.bias": np.array([0.5, -1.0, 2.0, -3.0]),
+            "layers.1.weight": draw.normal(size=(outputs, 4)),
+            "layers.1.bias": draw.normal(size=outputs),
+            "skip.weight": draw.normal(size=(outputs, 3)),
+        }
+        state["layers.0.weight"][:, 1:] = state["skip.weight"][:, 1:] = 0
+        state["layers.0.weight"][2:] = 0
+        return {name: torch.from_numpy(value) for name, value in state.items()}
+
+    @pytest.mark.parametrize(("outputs", "classes", "size"), [(1, 0, 8), (3, 3, 16), (2, 2, 8)])
+    def test_what_predicts_is_counted(self, outputs, classes, size):
+        state, x = self.state(outputs), np.random.default_rng(1).normal(size=(9, 3))
+        parts = {name: value.numpy() for name, value in state.items()}
+        heard = np.maximum(x @ parts["layers.0.weight"].T + parts["layers.0.bias"], 0)
+        whole = heard @ parts["layers.1.weight"].T + parts["layers.1.bias"]
+        whole += x @ parts["skip.weight"].T
+        if classes == 2:
+            whole = whole[:, 1:] - whole[:, :1]
+        found = lassonet_path.direct(state, classes)
+        assert np.allclose(found.outputs(x), whole)
+        # two neurons with a weight, a bias and an outward weight for each output; bias, skip
+        assert found.parameters == size
+
+    @pytest.mark.parametrize("name", ["kinds", "values"])
+    def test_its_path(self, split, name):
+        pytest.importorskip("lassonet")
+        few = lassonet_path.Settings(widths=(3,), multiplier=3.0, epochs=(30, 5))
+        found = lassonet_path.lassonet(split(name), few)["points"]
+        assert all(a["parameters"] < b["parameters"] for a, b in pairwise(found))
+
+
+class TestTabM:
+    def test_its_members_are_averaged(self, split):
+        """Probabilities of classes, not their logarithms."""
+        data = split("kinds")
+        logits = torch.randn(len(data.x_test), 4, 3, generator=torch.Generator().manual_seed(0))
+        found = tabm_reference.outputs_of(lambda part: logits, data, data.x_test)
+        chances = logits.softmax(-1).mean(1).numpy()
+        assert np.allclose(np.exp(found) / np.exp(found).sum(1, keepdims=True), chances)
+
+    @pytest.mark.parametrize("name", ["kinds", "values"])
+    def test_it_runs(self, split, name):
+        pytest.importorskip("tabm")
+        few = tabm_reference.Settings(network=(("d_block", 8), ("k", 2)), epochs=2, bins=4)
+        (found,) = tabm_reference.tabm(split(name), few)["points"]
+        assert np.isfinite(found["test"])
+
+
+def test_all_that_are_ranked_have_a_colour():
+    assert {*measures.RANKED, "boosting"} <= {*figures.STYLES}
+
+
+def test_bytes_of_int8():
+    network = CompactNetwork([3, 2, 1], [(1, 0), (2, 1), (2, 0)])
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.fill_(1.0)
+    rows = torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
+    found = ours.int8_bytes(quantize(network, rows))
+    # 6 + 2 + 3 weights, 2 biases and units, 1 output's, 1 a layer, ranges of 3 columns
+    assert found == 11 + 2 * 7 + 8 + 2 + 3 * 8
+
+
+def test_a_unit_names_the_device_that_its_method_used(monkeypatch):
+    monkeypatch.setattr(
+        running, "provenance", lambda command, device: {"on": device, "versions": {}}
+    )
+    unit = records.Unit("wine", "lbfgs", 0)
+    assert running.made_by("python", unit, "cuda")["on"] == "cuda"
+    assert {*running.made_by("python", unit, "cpu")["versions"]} == {"scikit-learn"}
+
+
 def predictor(parameters, validation, test, family="1 hidden"):
     made = preparing.point(parameters, "made", validation, (test, 0.0))
     return {**made, "family": family, "claimed": validation}
@@ -219,6 +321,47 @@ class TestMeasures:
         before = measures.ranks(tables, "parameters", 16, ("ours", "linear"))
         assert before["critical_difference"] == pytest.approx(1.96, abs=0.001)
 
+    def test_int8_takes_the_place_of_ours(self):
+        """Larger in bytes than the others' answer, so that it has none at the smallest budget."""
+        mine = {**predictor(10, 0.9, 0.9), "int8": {"bytes": 300, "test": 0.85, "loss": 0.0}}
+        known = {"one": record([mine], [predictor(10, 0.9, 0.8)])}
+        assert measures.measured(known)["int8_ranks"] == {
+            "256": 4,
+            "1024": 1,
+            "4096": 1,
+            "16384": 1,
+        }
+        del mine["int8"]
+        assert measures.measured(known)["int8_ranks"] == {}
+
+    def test_lassonet_is_ranked_where_it_did_all_splits(self):
+        known = record([predictor(10, 0.9, 0.9)], [predictor(10, 0.9, 0.8)])
+        known["units"]["lassonet"] = {"0": {"points": [predictor(9, 0.5, 0.95)], "seconds": 1.0}}
+        assert "lassonet" not in measures.table_measures(known)["parameters"]["16"]
+        known["units"]["lassonet"]["1"] = known["units"]["lassonet"]["0"]
+        tables = {"one": measures.table_measures(known)}
+        assert measures.ranks(tables, "parameters", 16, measures.RANKED)["ranks"]["lassonet"] == 1
+
+    def test_tabm_is_paired_on_the_splits_it_did(self):
+        known = record([predictor(10, 0.9, 0.9)], [predictor(10, 0.9, 0.8)])
+        assert measures.table_measures(known)["against_tabm"] == [None, None]
+        known["units"]["tabm"] = {"1": {"points": [predictor(10**6, 0.9, 0.95)]}}
+        found = measures.table_measures(known)
+        assert found["against_tabm"] == [pytest.approx(-0.05), None]
+        assert found["splits"] == 2
+
+    def test_doubling(self):
+        known = record([predictor(10, 0.9, 0.9)], [predictor(10, 0.9, 0.8)])
+        units = known["units"]
+        units["lbfgs"]["1"] = {**units["lbfgs"]["1"], "points": [predictor(10, 0.9, 0.6)]}
+        twice = {split: {"points": [predictor(10, 0.9, 0.75)]} for split in ("0", "1")}
+        units["lbfgs doubled"] = twice
+        found = measures.doubling({"one": known})["lbfgs"]
+        assert found["change"] == pytest.approx([0.05, 0.1])
+        assert found["score_error"] == pytest.approx(0.1)
+        (said,) = page.doubled({"doubling": {"lbfgs": found}})
+        assert ", less than the standard error of such a score over splits, 0.1000" in said
+
     def test_errors_by_leaving_out_are_those_of_a_mean(self):
         values = np.array([1.0, 2.0, 4.0])
         found = measures.left_out(lambda chosen: float(values[chosen].mean()), 3)
@@ -253,11 +396,19 @@ def test_it_runs_resumes_and_writes_its_page(folder, tmp_path, monkeypatch, caps
         tables.main()
         return capsys.readouterr()
 
+    for package in ("lassonet", "tabm"):  # as if they were not installed
+        monkeypatch.setitem(methods.PACKAGES, package, (f"no_{package}",))
     first = run("--tables", str(folder), "--splits", "1")
-    assert first.err.count(" to go") == 2 * len(methods.METHODS)
+    assert "left out, as their packages are not installed: lassonet, tabm" in first.out
+    there = {*methods.METHODS} - {*methods.PACKAGES}
+    assert first.err.count(" to go") == 2 * len(there)
+    with pytest.raises(SystemExit, match="expected the packages no_tabm"):
+        run("--tables", str(folder), "--methods", "tabm")
     known = records.read(out)
     assert {*known} == {"kinds", "values"}
-    assert {*known["kinds"]["units"]} == {*methods.METHODS}
+    assert {*known["kinds"]["units"]} == there
+    points = known["kinds"]["units"]["ours"]["0"]["points"]
+    assert all(0 <= one["int8"]["test"] <= 1 and one["int8"]["bytes"] > 0 for one in points)
     assert known["kinds"]["runs"][0]["command"] == f"python tables.py --tables {folder} --splits 1"
     assert run("--tables", str(folder), "--splits", "1", "--resume").err == ""
     again = run("--tables", str(folder), "--splits", "1", "--methods", "ours", "--only", "kinds")
@@ -266,9 +417,12 @@ def test_it_runs_resumes_and_writes_its_page(folder, tmp_path, monkeypatch, caps
     twice = run("--tables", str(folder), "--splits", "1", "--doubled", "--only", "values")
     assert twice.err.count(" to go") == 2
     said = run("--summary").out
-    assert "twice the effort, lbfgs: +0.00000" in said
+    assert "twice the effort, lbfgs: +0.0000 " in said
     assert "rank at bytes" in said
+    (tmp_path / "README.md").write_text("Of <!-- tables: measured -->old<!-- end -->.")
     run("--page", "--docs", str(tmp_path / "docs"))
+    said = "Of <!-- tables: measured -->2 real tables, 1 split each<!-- end -->."
+    assert (tmp_path / "README.md").read_text() == said
     written = (tmp_path / "docs" / "tables.md").read_text()
     assert "{{" not in written
     assert written.count("\n| kinds | ") == 2
@@ -276,3 +430,63 @@ def test_it_runs_resumes_and_writes_its_page(folder, tmp_path, monkeypatch, caps
         assert (tmp_path / "docs" / "figures" / f"{picture}.svg").exists()
     with pytest.raises(SystemExit, match="give --rows 10000"):
         run("--tables", str(folder), "--rows", "50")
+
+
+class TestTheRecord:
+    """What the pages say is what was recorded."""
+
+    @pytest.fixture
+    def found(self):
+        return json.loads((DOCS / "results" / "tables.json").read_text())
+
+    def test_the_page_is_of_the_records(self, found):
+        known = records.read(records.RECORDS)
+        again = json.loads(json.dumps(measures.measured(known)))
+        assert again == approximately(found)
+        assert page.page(again, known) == (DOCS / "tables.md").read_text(), "run tables.py --page"
+
+    @pytest.mark.parametrize("name", sentences.PAGES)
+    def test_other_pages_say_the_same(self, found, name):
+        text = (DOCS / name).read_text()
+        assert marking.marked("tables").search(text)
+        assert not re.search(r"^[ -]*<!-- (tables|peers): \w+ -->[^\n]", text, re.MULTILINE)
+        assert sentences.filled(text, found) == text, "run tables.py --page"
+
+    def test_how_many_tables(self, found):
+        pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
+        counts = {
+            number
+            for page in pages
+            for number in re.findall(r"(\d+) real tables", page.read_text())
+        }
+        assert counts == {str(len(found["tables"]))}
+
+    def test_no_ratio_of_its_own(self, found):
+        """The headline stands in marked places alone."""
+        for name in (*sentences.PAGES, "comparison.md", "index.md", "start.md"):
+            text = marking.marked("tables").sub("", (DOCS / name).read_text())
+            assert f"{found['ratio']:.2f} times" not in text
+
+    def test_sentences(self, found):
+        assert f"{found['ratio']:.2f} times" in sentences.ratio(found)
+        better = json.loads(json.dumps(found))
+        for table in better["tables"].values():
+            table["against_mlp"] = [0.1, 0.01]
+        for row in better["ranks"]["parameters"].values():
+            row["ranks"] |= {"ours": 1.0, "lbfgs": 2.0}
+        said = sentences.best(better)
+        assert "on no table below the best MLP's" in said
+        assert "at no size have MLPs" in said
+        better["ranks"]["parameters"]["64"]["ranks"]["ours"] = 3.0
+        assert "at 64 parameters MLPs fitted by L-BFGS have" in sentences.best(better)
+        with pytest.raises(ValueError, match=r"Expected one of ratio, .*Got 'nothing'"):
+            sentences.filled("<!-- tables: nothing --><!-- end -->", found)
+
+
+def approximately(value):
+    """Numbers as another machine may round them."""
+    if isinstance(value, dict):
+        return {key: approximately(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [approximately(part) for part in value]
+    return pytest.approx(value, rel=1e-6, abs=1e-9) if isinstance(value, float) else value

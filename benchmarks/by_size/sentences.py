@@ -1,0 +1,133 @@
+"""What other pages say of the tables: between ``<!-- tables: NAME -->`` and ``<!-- end -->``.
+
+`python benchmarks/tables.py --page` writes it there, and a test compares it with the record.
+"""
+
+from pathlib import Path
+
+import marking
+
+from by_size.measures import BUDGETS
+
+PAGES = ("../README.md", "results.md", "concepts/limits.md")  # from the folder of the docs
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+NOTHING = 0.01  # an R² up to which nobody learnt anything
+
+
+def counted(count: int, noun: str) -> str:
+    words = NUMBERS[count] if count < len(NUMBERS) else str(count)
+    return f"{words} {noun}{'s' * (count != 1)}"
+
+
+def between(values: list[float], form: str) -> str:
+    """ "1 to 3", or the one value that there is."""
+    low, high = (f"{value:{form}}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def ends(found: dict) -> tuple[str, str]:
+    """The smallest and the largest ratio, each with its table."""
+    ratios = {name: table["ratio"] for name, table in found["tables"].items() if table["ratio"]}
+    ordered = sorted(ratios, key=ratios.__getitem__)
+    low, high = (f"{ratios[name]:.2f} on {name}" for name in (ordered[0], ordered[-1]))
+    return low, high
+
+
+def lost(pairs: list[list]) -> list[float]:
+    """By how much, where we are below by more than a standard error."""
+    return [-mean for mean, error in pairs if mean is not None and mean < -(error or 0)]
+
+
+def best_beside_mlp(found: dict) -> str:
+    below = lost([table["against_mlp"] for table in found["tables"].values()])
+    if not below:
+        return "on no table below the best MLP's by more than a standard error"
+    return (
+        f"below the best MLP's by more than a standard error on {counted(len(below), 'table')}, "
+        f"by {between(below, '.3f')}"
+    )
+
+
+def ratio(found: dict) -> str:
+    """An answer of README's table."""
+    low, high = ends(found)
+    return (
+        f"{found['ratio']:.2f} times the MLP's parameters (geometric mean over the "
+        f"{found['ratio_tables']} tables where an MLP beats the linear model), from {low} to "
+        f"{high}; defaults were chosen on these tables, in part by test rows. The best score of a "
+        f"front is {best_beside_mlp(found)}"
+    )
+
+
+def expected(found: dict) -> str:
+    """What a visitor may expect of her own table."""
+    tables = found["tables"].values()
+    gains = [t["pick"]["against_others"] for t in tables]
+    means = [mean for mean, _ in gains if mean is not None]
+    above = [mean for mean in means if mean > 0]
+    where = "all" if len(above) == len(means) else str(len(above))
+    sizes = [t["pick"]["parameters"][0] for t in tables]
+    seconds = [t["seconds"]["ours"][0] for t in tables]
+    text = (
+        f"the default pick was above the best MLP or linear model of its size on {where} of the "
+        f"{len(means)} tables that had one, by {between(above, '.3f')}"
+    )
+    if len(above) < len(means):
+        text += f", and below by at most {-min(means):.3f} on the others"
+    text += f"; it had {between(sizes, ',.0f')} parameters"
+    if seconds and None not in seconds:
+        text += f"; a search took {between(seconds, '.0f')} s of one core"
+    in_vain = [
+        name
+        for name, t in found["tables"].items()
+        if t["task"] == "regression" and max(t["best"][0], t["best_mlp"][0]) < NOTHING
+    ]
+    return text + (f". On {' and '.join(in_vain)} nobody learnt anything" if in_vain else "")
+
+
+def limits(found: dict) -> str:
+    low, high = ends(found)
+    tables = f"[{len(found['tables'])} real tables](../tables.md)"
+    return (
+        f"{found['ratio']:.2f} times the parameters for the same test score, a geometric mean\n"
+        f"over the {found['ratio_tables']} of {tables} where an MLP beats the linear model, from "
+        f"{low} to {high}. The defaults of the search were chosen on these tables."
+    )
+
+
+def best(found: dict) -> str:
+    """How the ends of the fronts compare, and from which size on MLPs are better."""
+    rows = found["ranks"]["parameters"]
+    who = "MLPs fitted by L-BFGS have the better average rank"
+    behind = [b for b in BUDGETS if rows[str(b)]["ranks"]["lbfgs"] < rows[str(b)]["ranks"]["ours"]]
+    if not behind:
+        where = "at no size have MLPs fitted by L-BFGS a better average rank"
+    elif behind == [b for b in BUDGETS if b >= behind[0]]:
+        where = (
+            f"from {behind[0]:,} parameters on MLPs fitted by L-BFGS have the better average rank"
+        )
+    else:
+        sizes = ", ".join(f"{b:,}" for b in behind)
+        where = f"at {sizes} parameters {who}"
+    return f"the **best** score of a front is {best_beside_mlp(found)}; {where}."
+
+
+def measured(found: dict) -> str:
+    splits = [table["splits"] for table in found["tables"].values()]
+    each = f"{between(splits, 'd')} split{'s' * (max(splits) > 1)} each"
+    return f"{len(found['tables'])} real tables, {each}"
+
+
+SENTENCES = {each.__name__: each for each in (ratio, expected, limits, best, measured)}
+
+
+def filled(text: str, found: dict) -> str:
+    """The text with what the record says in every marked place."""
+    return marking.filled(text, "tables", SENTENCES, found)
+
+
+def write(found: dict, docs: Path) -> None:
+    """Bring the pages that are there up to the record."""
+    for path in (docs / page for page in PAGES):
+        if path.exists():
+            marking.rewrite(path, filled(path.read_text(), found))

@@ -1,0 +1,33 @@
+"""Places of the pages that scripts write: ``<!-- KIND: NAME -->`` to ``<!-- end -->``.
+
+A line that begins with a mark and goes on with text is shown as it is, without Markdown: let words
+stand before a mark, or nothing after it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+
+def marked(kind: str) -> re.Pattern[str]:
+    """What is written by the script of this kind, with its marks."""
+    return re.compile(rf"(<!-- {kind}: (\w+) -->)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def filled(
+    text: str, kind: str, sentences: Mapping[str, Callable[[dict], str]], found: dict
+) -> str:
+    """The text with what the record ``found`` says in every place of this kind."""
+
+    def sentence(match: re.Match[str]) -> str:
+        if match[2] not in sentences:
+            raise ValueError(f"Expected one of {', '.join(sentences)}. Got {match[2]!r}")
+        return match[1] + sentences[match[2]](found) + match[4]
+
+    return marked(kind).sub(sentence, text)
+
+
+def rewrite(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(path)
