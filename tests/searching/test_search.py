@@ -11,8 +11,9 @@ import torch
 from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit
 
 from torchsparcs import SearchConfig, SearchResult, search
+from torchsparcs.cutting.ladder import Rung
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.searching import finishing
+from torchsparcs.searching import finishing, fit_rows
 from torchsparcs.searching.candidates import ROUNDING
 from torchsparcs.searching.folds import FOLDS
 from torchsparcs.searching.strategies import STRATEGIES
@@ -177,11 +178,11 @@ class TestValidation:
 
     def test_given_rows_judge_and_are_never_fitted(self, everything, monkeypatch):
         """Where all networks go on, whatever is said of them, they are the same ones."""
-        everybody = lambda self, rungs, bands: [finishing._within(rungs, b) for b in bands]  # noqa: E731
-        monkeypatch.setattr(finishing.Finishing, "_contenders", everybody)
-        for choice in ("_score", "_loss"):
-            monkeypatch.setattr(finishing, choice, lambda found: 0)
-        monkeypatch.setattr(finishing.Rows, "loss", lambda self, group: 0.0)
+        monkeypatch.setattr(Rung, "loss", property(lambda rung: 0.0))
+        monkeypatch.setattr(fit_rows.FitRows, "loss", lambda self, group: 0.0)
+        monkeypatch.setattr(finishing, "_score", lambda found: 0)
+        for most in ("CONTENDERS", "KEPT"):
+            monkeypatch.setattr(finishing, most, 1_000)
         x = self.pair[0]
         plain = found(validation=(x, np.abs(x[:, 0])))
         corrupt = found(validation=(x, 1000 * np.sin(99 * x[:, 1])))
