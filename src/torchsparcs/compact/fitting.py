@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from torchsparcs.compact.direct import DirectSpace, from_biased, layer_slices, with_bias
 from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.training.deadline import NEVER, Deadline
 from torchsparcs.training.quantiles import pinball, quantile_level
 
 MEMORY = 10  # steps that tell of the curvature
@@ -65,6 +66,7 @@ def fitted(
     task: str,
     *,
     turns: int,
+    deadline: Deadline = NEVER,
 ) -> list[DirectSpace]:
     """Minimise the mean loss and decay / 2 · ‖weights‖² of each network from where it is.
 
@@ -75,6 +77,7 @@ def fitted(
         weights: (networks, rows), how much each row counts for each.
         decays: one for each network.
         turns: evaluations of the loss at most.
+        deadline: when it ends, wherever it is.
     """
     dtype = torch.float64 if len(pair[0]) <= FEW_ROWS else torch.float32
     stack = _Stack(directs, dtype)
@@ -97,7 +100,7 @@ def fitted(
         pull = decay[which] * stack.decays[which] * point
         return loss + 0.5 * (pull * point).sum(dim=1), slope * stack.mask[which] + pull
 
-    return stack.directs_at(_minimised(evaluate, stack.start, turns))
+    return stack.directs_at(_minimised(evaluate, stack.start, turns, deadline))
 
 
 @torch.no_grad()
@@ -119,7 +122,10 @@ def _with_rows_last(
 
 @torch.no_grad()
 def _minimised(
-    evaluate: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], start: Tensor, turns: int
+    evaluate: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    start: Tensor,
+    turns: int,
+    deadline: Deadline,
 ) -> Tensor:
     """The points, (members, P), that L-BFGS reaches from ``start``."""
     best, which, point = start.clone(), torch.arange(len(start), device=start.device), start
@@ -129,6 +135,8 @@ def _minimised(
     scale = FIRST_STEP / slope.norm(dim=1).clamp_min(1e-12)
     memory: list[tuple[Tensor, Tensor, Tensor]] = []  # steps, changes of the slope, 1 / (s · y)
     for _ in range(turns):
+        if deadline.is_over:
+            break
         direction = _direction(slope, memory, scale)
         promise = (slope * direction).sum(dim=1)
         uphill = promise >= 0

@@ -5,9 +5,10 @@ from typing import Any
 
 from torchsparcs.files.visible import shortened
 from torchsparcs.report.columns import kinds_words
-from torchsparcs.report.wording import counted, duration_words, judged_by, shape_words
+from torchsparcs.report.wording import counted, ended_by, judged_by, shape_words
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.tables.target import Target
+from torchsparcs.training.progress import duration_words
 
 MOST_CLASSES, MOST_OUTPUTS = 20, 10  # by name
 
@@ -86,6 +87,7 @@ def _search(result: SearchResult) -> dict[str, str | None]:
         "penalty weights": ", ".join(penalties) if is_table else None,
         "fits": None if fits == 1 else shares,
         "budget": "none" if budget is None else counted(budget, "parameter"),
+        "ended": ended_by(settings),
         "seed": str(settings["seed"]),
     }
 

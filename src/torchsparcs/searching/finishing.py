@@ -19,10 +19,11 @@ from torchsparcs.compact.fitting import fitted, row_losses
 from torchsparcs.cutting.connections import cut_connections
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.searching import drawing
+from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.dense import DenseFamily
 from torchsparcs.searching.drawing import SHAPES, Shape, drawn
 from torchsparcs.searching.folded import FoldedData, Judgement
-from torchsparcs.training.progress import stage
+from torchsparcs.training.deadline import Deadline
 
 DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)
 MOST_NUMBERS, FEWEST_NUMBERS = 1200, 20  # of a network whose connections go one by one
@@ -94,7 +95,7 @@ class Finishing:
     """Finer and better fitted networks from the rungs of a ladder.
 
     ``widest`` and ``deepest`` are the most hidden neurons in a layer and the most layers of a plain
-    network, ``effort`` a share of the usual turns, for a quick look.
+    network, ``effort`` a share of the usual turns, for a quick look; ``clock`` says how long.
     """
 
     def __init__(
@@ -106,10 +107,10 @@ class Finishing:
         widest: int | None = None,
         deepest: int | None = None,
         effort: float = 1.0,
-        progress: bool = False,
+        clock: Clock,
     ):
         self.family, self.folded, self.seed = family, family.folded, seed
-        self.outputs, self.widest, self.progress = outputs, widest, progress
+        self.outputs, self.widest, self.clock = outputs, widest, clock
         self.shapes = [each for each in SHAPES if deepest is None or each.layers <= deepest]
         self.effort = min(1.0, effort)
         rows = Rows.of(self.folded, seed)
@@ -133,7 +134,7 @@ class Finishing:
         rungs, bands = [*filter(_is_sound, rungs)], self._bands(largest)
         if not rungs:
             return []
-        with stage("second-order fits", self.progress):
+        with self.clock.stage("fits", "second-order fits"):
             trained = self._fitted("fits", self._contenders(rungs, bands), self._turns(FIT_TURNS))
             plain = [self._plain(rungs[0].network, band) for band in bands]
             by_shape = [[rung] for batch in plain for rung in batch]
@@ -142,7 +143,7 @@ class Finishing:
         for band in bands:
             for lane, starts in self._starts([*trained, *made], band).items():
                 lanes.setdefault(lane, []).append(starts)
-        with stage("cutting single connections", self.progress):
+        with self.clock.stage("single", "cutting single connections"):
             cut = self._cut([*lanes.values()])
         return [rung for rung, _ in (*trained, *made)] + cut
 
@@ -285,7 +286,7 @@ def _some_rows(weights: Tensor, seed: int) -> Tensor:
 
 
 def _fits(
-    rows: Rows, turns: int, networks: list[DirectSpace], decays: list[float]
+    rows: Rows, turns: int, networks: list[DirectSpace], decays: list[float], deadline: Deadline
 ) -> list[list[DirectSpace]]:
     """Groups fitted, each under its decay."""
     rows, fits = rows.to(networks[0].weights.device), len(rows.weights)
@@ -296,6 +297,7 @@ def _fits(
         [decay for decay in decays for _ in range(fits)],
         rows.task,
         turns=turns,
+        deadline=deadline,
     )
     return _chunks(found, fits)
 
@@ -306,6 +308,7 @@ def _descended(
     turns: int,
     networks: list[DirectSpace],
     decays: list[float],
+    deadline: Deadline,
 ) -> list[list[DirectSpace]]:
     """A lane: groups, each with its decay, lose connections size by size and are fitted again.
 
@@ -319,7 +322,7 @@ def _descended(
     active: dict[int, list[DirectSpace]] = {}
     size = max(map(_count, waiting.values()))
     found = []
-    while size > smallest:
+    while size > smallest and not deadline.is_over:
         size = max(smallest, math.floor(size * SHRINK))
         begun = [place for place, group in waiting.items() if _count(group) > size]
         active |= {place: waiting.pop(place) for place in begun}
@@ -331,7 +334,9 @@ def _descended(
             for place, group in larger.items()
             for each in _cut_group(group, seen, size, rows.task, decays[place])
         ]
-        groups = _fits(rows, turns, cut, [decays[place] for place in larger])
+        steps = 1 + math.log(smallest / size, SHRINK)  # about, that are left
+        mine = [decays[place] for place in larger]
+        groups = _fits(rows, turns, cut, mine, deadline.part(1 / steps))
         made = {
             place: group
             for place, group in zip(larger, groups, strict=True)

@@ -83,6 +83,8 @@ class Settings(TypedDict):
     score_unit: NotRequired[Positive]
     score_is_weighted: NotRequired[bool]
     constant_score: NotRequired[Finite | None]
+    time_budget: NotRequired[Positive | None]
+    ended: NotRequired[str | None]
     group: NotRequired[str | None]
     time: NotRequired[str | None]
     refitted: NotRequired[bool]

@@ -1,9 +1,13 @@
 """From data to the front of score against size, in one call."""
 
 import contextlib
+import math
 import operator
 import reprlib
+import time
+import warnings
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,9 +31,14 @@ from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.deadline import Deadline, stopped_by_user
 from torchsparcs.training.devices import one_thread, resolve_device
 
 __all__ = ["SearchConfig", "search"]
+
+AFTERWARDS = 0.03  # of a time budget is for what comes after the last stage
+STOPPING = "Stopping: the best front so far will be kept. Ctrl-C again aborts."
+STOPPED = "The search was stopped by Ctrl-C: this is the best front that it had found."
 
 
 def search(
@@ -54,6 +63,7 @@ def search(
     engine: str | Engine = "auto",
     checkpoint: str | Path | Steps | None = None,
     resume: bool | Literal["auto"] = False,
+    time_budget: float | None = None,
     progress: bool = True,
 ) -> SearchResult:
     """The front of score against size for a table, from populations of spectral networks.
@@ -78,6 +88,9 @@ def search(
     fitted to all rows. The same rows choose among many candidates, so the best score flatters; what
     a candidate has as ``expected`` is corrected for that choice. Columns are standardised with all
     rows.
+
+    The first Ctrl-C ends the search of a table with the best front so far and a warning, the second
+    at once.
 
     A network of your own, a ``SpectralCNN`` say, is trained once, then cut and fine-tuned rung by
     rung: ``search(images, labels, network=SpectralCNN([3, 32, 64, 64, 10]))``.
@@ -128,9 +141,13 @@ def search(
             from there and ends with the same networks, bit for bit, as a search that was never
             interrupted. It is yours to delete once the result is saved.
         resume: True needs work to go on with, False refuses it, ``"auto"`` takes what there is.
+        time_budget: seconds after which it ends with the best front so far, at the latest with the
+            linear model; time that was spent before resuming counts. Every stage has its share, so
+            that what is found depends on how fast the machine is at that moment.
         progress: say on the terminal what is being done.
     """
     run: TableSearch | NetworkSearch
+    started = time.time()
     executor = Executor(engine_of(engine))
     ranks = executor.engine.ranks
     with ranks.same_call() as given:
@@ -140,6 +157,7 @@ def search(
         seed = None if seed is None else _whole("seed", seed)
         if seed is not None and not -(2**63) <= seed < 2**64:
             raise ValueError(f"Expected a seed of at most 64 bits. Got {reprlib.repr(seed)}.")
+        time_budget = _seconds(time_budget, ranks.world)
         on = resolve_device(device)
         executor.device = None if device == "auto" else on
         if network is not None:
@@ -188,6 +206,7 @@ def search(
         asked = {
             **run.asked,
             "max_parameters": max_parameters,
+            "time_budget": time_budget,
             "scoring": run.folded.scoring.name,
             "device": str(executor.place or on),
             "threads": threads,
@@ -203,6 +222,7 @@ def search(
         open_steps(checkpoint, asked, resume, ranks) as executor.steps,
         one_thread(on) if network is None else contextlib.nullcontext(),
         _workers(executor, engine, is_long=on.type == "cpu" and run.is_long),
+        _timed(run, started, time_budget),
     ):
         outcome = run.run(max_parameters)
         seconds = executor.steps.seconds
@@ -215,6 +235,8 @@ def search(
         "judged_rows": len(run.folded.folds.judged),
         "fits": run.folded.fits,
         "max_parameters": max_parameters,
+        "time_budget": time_budget,
+        "ended": run.clock.ended,
         **score_settings(run.folded.scoring),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
         "device": asked["device"],
@@ -247,6 +269,42 @@ def _workers(executor: Executor, engine: str | Engine, *, is_long: bool) -> Iter
     finally:
         if isinstance(engine, str):
             executor.engine.close()
+
+
+@contextlib.contextmanager
+def _timed(
+    run: TableSearch | NetworkSearch, started: float, time_budget: float | None
+) -> Iterator[None]:
+    """The deadline of ``run``, by its budget and by Ctrl-C, and what a person sees of its time."""
+    clock, executor = run.clock, run.executor
+    if executor.engine.ranks.world > 1:  # they would have to agree on the moment
+        with clock.shown(run.progress and isinstance(run, TableSearch)):
+            yield
+        return
+    seconds = math.inf if time_budget is None else time_budget * (1 - AFTERWARDS)
+    clock.deadline = Deadline(started + seconds)
+    executor.engine.deadline = executor.steps.deadline = clock.deadline
+    with (
+        stopped_by_user(clock.deadline, STOPPING),
+        clock.shown(run.progress and isinstance(run, TableSearch)),
+    ):
+        yield
+    if clock.ended == "interrupt":
+        warnings.warn(STOPPED, UserWarning, stacklevel=4)
+
+
+def _seconds(time_budget: float | None, processes: int) -> float | None:
+    """The time budget, checked."""
+    if time_budget is None:
+        return None
+    is_number = isinstance(time_budget, Real) and not isinstance(time_budget, bool)
+    if not is_number or not 0 < time_budget < math.inf:
+        raise ValueError(f"Expected time_budget in seconds, above 0. Got {time_budget!r}.")
+    if processes > 1:
+        raise ValueError(
+            f"Expected no time_budget where {processes} processes of torch.distributed work."
+        )
+    return float(time_budget)
 
 
 def _prepared(

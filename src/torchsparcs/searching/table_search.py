@@ -1,15 +1,19 @@
 """The search of a table: populations trained under a path of penalties, cut size by size."""
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
+import torch
+
 from torchsparcs.compact.direct import DirectSpace, direct_space, parameter_count, simplified
 from torchsparcs.cutting.ladder import Ladder
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
@@ -20,9 +24,9 @@ from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork, checked_widths
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.deadline import OutOfTime
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import NonFiniteLossError
-from torchsparcs.training.progress import stage
 from torchsparcs.training.step import VECTOR
 
 PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
@@ -31,6 +35,15 @@ PATH_RATIO = 25.0  # from one penalty weight to the next
 FEWEST_GROUPS = 3
 FEW_ROWS = 300  # that need no wide networks
 BELOW_LINEAR = 10  # the smallest size that is planned is a linear model's divided by that
+# What the stages of a search are expected to take; a time budget is shared out by it.
+SHARES = {
+    "linear": 0.02,
+    "pilot": 0.1,
+    "training": 0.2,
+    "cutting": 0.23,
+    "fits": 0.2,
+    "single": 0.25,
+}
 
 Rung = AnyRung[DirectSpace, Judgement]
 
@@ -77,6 +90,7 @@ class TableSearch:
         self.steps = config.steps_for(folded.rows)
         self.smallest = 2 * outputs  # one column
         self.progress = False
+        self.clock = Clock(executor, SHARES)
         # what decides the outcome; bad widths are refused before anything is done
         self.asked = {
             "widths": [*self.widths],
@@ -115,13 +129,12 @@ class TableSearch:
         return checked_widths([inputs, *hidden, self.outputs])
 
     def run(self, largest: int | None) -> Outcome:
-        """Plan, train, cut and judge; nothing larger than ``largest`` is planned."""
-        with stage("looking for the largest penalty that matters", self.progress):
-            weights = self.penalty_weights or self._pilot_weights()
+        """Plan, train, cut and judge; nothing larger than ``largest`` is planned.
+
+        The linear model comes first: whenever time is over, there is something to give.
+        """
         folded, family = self.folded, DenseFamily(self.folded, self.executor)
         ladder = Ladder(family)
-        groups, history = self._trained_groups(family, weights)
-        rungs = ladder.top(groups)
         finishing = Finishing(
             family,
             self.outputs,
@@ -129,16 +142,31 @@ class TableSearch:
             widest=None if self.hidden is None else max(self.hidden, default=0),
             deepest=None if self.hidden is None else len(self.hidden),
             effort=min(self.config.steps, self.config.longest) / SearchConfig.steps,
-            progress=self.progress,
+            clock=self.clock,
         )
-        fitted = finishing.linear(rungs[0].network)
-        linear = [rung for rung, _ in fitted]
-        if folded.task == "regression":
-            (exact,) = ladder.top([family.least_squares(rungs[0].network)])
-            linear.append(replace(exact, group=LINEAR))
-        self._descend(ladder, rungs, linear, largest)
-        rungs = [*linear, *rungs, *finishing.run(rungs, fitted, largest)]
-        return self._outcome(rungs, linear, weights, history, largest)
+        like = self._nothing()
+        with self.clock.stage("linear", "the linear model"):
+            self.executor.deadline = None  # it is fitted whatever happens
+            fitted = finishing.linear(like)
+            linear = [rung for rung, _ in fitted]
+            if folded.task == "regression":
+                (exact,) = ladder.top([family.least_squares(like)])
+                linear.append(replace(exact, group=LINEAR))
+        weights, history, rungs, finer = self.penalty_weights or [], History(), [], []
+        with contextlib.suppress(OutOfTime):
+            weights = self.penalty_weights or self._pilot_weights()
+            groups, history = self._trained_groups(family, weights)
+            rungs += ladder.top(groups)
+            self._descend(ladder, rungs, linear, largest)
+            finer = finishing.run(rungs, fitted, largest)
+        return self._outcome([*linear, *rungs, *finer], linear, weights, history, largest)
+
+    def _nothing(self) -> DirectSpace:
+        """A network of the columns and outputs that connects none of them."""
+        inputs = self.folded.inputs
+        weights = inputs.new_zeros((self.outputs, inputs.shape[1]), dtype=torch.float64)
+        layers = torch.zeros(0, dtype=torch.int64, device=inputs.device)
+        return DirectSpace(weights, weights[:, 0], layers, self.activation)
 
     def _outcome(
         self,
@@ -184,7 +212,9 @@ class TableSearch:
     def _pilot_weights(self) -> list[float]:
         """A path of weights down from the smallest that recruits nothing, by a short training."""
         first, steps = self.folded.judging_fits(1), self.steps * PILOT_SHARE
-        population, _ = self._trained("pilot", first, steps, PILOT_WEIGHTS, STRATEGIES["asleep"])
+        asleep = STRATEGIES["asleep"]
+        with self.clock.stage("pilot", "looking for the largest penalty that matters"):
+            population, _ = self._trained("pilot", first, steps, PILOT_WEIGHTS, asleep)
         idle = [not any(counts) for counts in population.recruited]
         recruit_nothing = [w for w, is_idle in zip(PILOT_WEIGHTS, idle, strict=True) if is_idle]
         largest = min(recruit_nothing, default=PILOT_WEIGHTS[0] * math.sqrt(PATH_RATIO))
@@ -195,20 +225,22 @@ class TableSearch:
     ) -> tuple[list[list[DirectSpace]], History]:
         """Groups of fits for each strategy and penalty weight, and how they were trained.
 
-        A strategy that diverges is left out, unless all of them do.
+        A strategy that diverges, or for which there is no time, is left out, unless all are.
         """
         groups: list[list[DirectSpace]] = []
-        histories, failure = [], None
-        for name in self.config.ways:
-            with stage(f"training {name}", self.progress):
+        histories: list[History] = []
+        failure: Exception | None = None
+        for place, name in enumerate(self.config.ways):
+            left = len(self.config.ways) - place
+            with self.clock.stage("training", f"training {name}", left):
                 try:
                     population, history = self._trained(
                         f"training {name}", self.folded, self.steps, weights, STRATEGIES[name]
                     )
-                except NonFiniteLossError as error:
+                except (NonFiniteLossError, OutOfTime) as error:
                     failure = error
                     continue
-            groups += self._simplified(family, name, population)
+                groups += self._simplified(family, name, population)
             histories.append(history)
         if failure is not None and not groups:
             raise failure
@@ -260,11 +292,14 @@ class TableSearch:
         """
         shrink, sizes = self.config.shrink, self._sizes(rungs, largest)
         left, planned = list(rungs), len(sizes)
-        for place, size in enumerate(sizes, 1):  # more may come
+        for place, size in enumerate(sizes, 1):
             uncut = sum(rung.parameters <= size for rung in left)
             some = [math.floor(size * shrink ** (n / len(left))) for n in range(len(left))]
             tuning = self._tuning(0.5 + min(1, place / planned))  # the small need it most
-            with stage(f"cutting to {size:,} parameters", self.progress):
+            if self.clock.is_over:
+                return
+            still = len(sizes) - place + 2  # more may come
+            with self.clock.stage("cutting", f"cutting to {size:,} parameters", still):
                 found = ladder.step(left, some, tuning)
             if not found:
                 return  # it diverges; what was found stays
