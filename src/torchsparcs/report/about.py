@@ -36,6 +36,7 @@ def _data(result: SearchResult) -> dict[str, str | None]:
     return {
         "name": shortened(settings.get("data", "not recorded" if is_table else "")),
         "rows": f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}",
+        "searched on": _sample(settings),
         "row": None if is_table else shape_words(result),
         "columns": kinds_words(result.inputs.columns) if is_table else None,
         "dropped": ", ".join(map(shortened, settings.get("dropped", []))),
@@ -43,6 +44,14 @@ def _data(result: SearchResult) -> dict[str, str | None]:
         "judged by": _score(result),
         **_aim(result, result.target),
     }
+
+
+def _sample(settings: dict[str, Any]) -> str | None:
+    """The rows of the sample, where there was one."""
+    searched = settings.get("rows_searched", settings["rows"])
+    if searched >= settings["rows"]:
+        return None
+    return f"{searched:,} of the rows; what was found, fitted to all and judged by the others"
 
 
 def _score(result: SearchResult) -> str:

@@ -75,6 +75,7 @@ class Settings(TypedDict):
     pick: NotRequired[str | int]
     way: NotRequired[str]
     rows_seen: NotRequired[Count]
+    rows_searched: NotRequired[Count]
     penalty_weights: NotRequired[list[float]]
     max_parameters: NotRequired[Count | None]
     scoring: NotRequired[str]

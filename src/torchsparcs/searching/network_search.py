@@ -78,6 +78,7 @@ class NetworkSearch:
         self.folded = folded_rows(
             self.network, counted_rows(*data), self.config, validation, scoring
         )
+        self.whole = self.folded
         if self.config.patience is not None and self.folded.fits > 1:
             raise ValueError(
                 "Expected no patience where folds judge a network: each fit would stop at another "

@@ -99,7 +99,9 @@ def search(
         X: (rows, columns), an array, tensor or DataFrame of numbers, text and dates, some of them
             missing; all of it becomes standardised numbers, and how travels with the result.
             A :class:`RowStream` or a memory map need not fit into memory: one pass learns from all
-            rows how to standardise them, and draws those the search works on.
+            rows how to standardise them, and draws those the search works on. From 30,000 rows on
+            it searches on 15,000 of them; what is on the front is then fitted to all, and judged by
+            rows outside the sample.
         y: (rows,), or (rows, outputs) for regression; a stream has its own.
         network: a :class:`SpectralNetwork`, :class:`SpectralChain` or :class:`SpectralCNN` to be
             searched in place of dense networks for a table. X and y are then arrays or tensors as
@@ -211,7 +213,7 @@ def search(
             "device": str(executor.place or on),
             "threads": threads,
             "versions": versions(),
-            "rows": run.folded.digest() if is_compared else "",
+            "rows": run.whole.digest() if is_compared else "",
         }
         own = ("device", "threads", "weights")  # the weights of the first process are the start
         given |= {name: value for name, value in asked.items() if name not in own}
@@ -230,9 +232,10 @@ def search(
         "task": run.folded.task,
         **run.asked,
         **outcome.settings,
-        "rows": run.folded.rows,
+        "rows": run.whole.rows,
         "rows_seen": seen,
-        "judged_rows": len(run.folded.folds.judged),
+        "rows_searched": run.folded.rows,
+        "judged_rows": len(run.whole.folds.judged),
         "fits": run.folded.fits,
         "max_parameters": max_parameters,
         "time_budget": time_budget,

@@ -13,11 +13,13 @@ from torchsparcs.compact.direct import DirectSpace, direct_space, parameter_coun
 from torchsparcs.cutting.ladder import Ladder
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.candidates import on_the_front
 from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
+from torchsparcs.searching.last_fits import last_fits, sampled
 from torchsparcs.searching.result import LEAST_TOLERANCE, Attempt, Candidate
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
 from torchsparcs.spectral.chain import SpectralChain
@@ -37,12 +39,8 @@ FEW_ROWS = 300  # that need no wide networks
 BELOW_LINEAR = 10  # the smallest size that is planned is a linear model's divided by that
 # What the stages of a search are expected to take; a time budget is shared out by it.
 SHARES = {
-    "linear": 0.02,
-    "pilot": 0.1,
-    "training": 0.2,
-    "cutting": 0.23,
-    "fits": 0.2,
-    "single": 0.25,
+    **{"linear": 0.02, "pilot": 0.1, "training": 0.2},
+    **{"cutting": 0.2, "fits": 0.2, "single": 0.23, "last": 0.05},
 }
 
 Rung = AnyRung[DirectSpace, Judgement]
@@ -70,7 +68,11 @@ class Outcome(NamedTuple):
 
 
 class TableSearch:
-    """A search on the standardised rows of a table."""
+    """A search on the standardised rows of a table.
+
+    ``folded`` are those that it works on, ``whole`` those of the last fits: others where they are
+    many.
+    """
 
     def __init__(
         self,
@@ -84,10 +86,11 @@ class TableSearch:
         config: SearchConfig,
         seed: int,
     ):
-        self.folded, self.config, self.seed, self.executor = folded, config, seed, executor
+        self.folded, self.whole = sampled(folded, seed)
+        self.config, self.seed, self.executor = config, seed, executor
         self.outputs, self.hidden, self.activation = outputs, hidden, activation
         self.penalty_weights = None if is_auto(penalty_weights) else checked_path(penalty_weights)
-        self.steps = config.steps_for(folded.rows)
+        self.steps = config.steps_for(self.folded.rows)
         self.smallest = 2 * outputs  # one column
         self.progress = False
         self.clock = Clock(executor, SHARES)
@@ -194,13 +197,25 @@ class TableSearch:
         ]
         judged = [*zip(candidates, rungs, strict=True)]
         trusted = [each for each in judged if each[1].judgement.is_borne_out or each[1] is chosen]
+        best = next(one for one, rung in judged if rung is chosen)
+        if self.clock.ended and largest is not None:
+            largest = max(largest, min(one.parameters for one, _ in trusted))  # all there is
+        if self.whole is not self.folded:
+            family = DenseFamily(self.whole, self.executor)
+            front = [*on_the_front([one for one, _ in trusted], largest), best]
+            trusted = [each for each in trusted if any(each[0] is one for one in front)]
+            place = [one is best for one, _ in trusted].index(True)
+            with self.clock.stage("last", f"fitting {len(trusted)} networks to all rows"):
+                trusted = last_fits(family, trusted)
+            best = trusted[place][0]
+            alone = best.score  # nobody chose it by these rows
         return Outcome(
             [one for one, _ in trusted],
             expected_scores(
                 [rung.judgement.parts for _, rung in trusted],
                 [one.parameters for one, _ in trusted],
             ),
-            next(replace(one, expected=alone) for one, rung in judged if rung is chosen),
+            replace(best, expected=alone),
             history.thinned(),
             tuple(Attempt.of(one, rung.cuts) for one, rung in judged),
             {"widths": self.asked["widths"], "penalty_weights": weights},
