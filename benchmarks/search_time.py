@@ -3,9 +3,10 @@
 `sparcs search` of digits and of each table of a folder (`tables.json` and parquet files whose
 target is the column `target`, as for `tables.py`), as a process of its own: wall seconds, seconds
 of all cores, the rows that it searched on. With `--workers` above 1 so many run beside each other,
-each in one process; otherwise one after the other with the engine that the command chooses. `--grid` times scikit-learn's grid of MLPs beside it (`peers/scikit_learn.py`)
-in one thread, on the training rows of one split: of digits, and of the tables up to 10,000 rows;
-ours is then timed by one process on the same rows. `--predict` times a million rows.
+each in one process; otherwise one after the other with the engine that the command chooses.
+`--grid` times scikit-learn's grid of MLPs beside it (`peers/scikit_learn.py`) in one thread, on the
+training rows of one split: of digits, and of the tables up to 10,000 rows; ours is then timed by
+one process on the same rows. `--predict` times a million rows.
 
     python benchmarks/search_time.py --tables FOLDER --grid --predict
     python benchmarks/search_time.py --tables FOLDER --only digits diamonds flights --device cuda
