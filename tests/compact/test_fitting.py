@@ -113,7 +113,7 @@ def test_what_is_zero_stays_zero(rows):
 
 def test_an_infinite_trial_is_forgotten():
     """A quadratic whose first step lands where there is no number is solved all the same."""
-    from torchsparcs.compact.fitting import _minimised
+    from torchsparcs.compact.minimising import minimised
 
     trials = []
 
@@ -122,5 +122,5 @@ def test_an_infinite_trial_is_forgotten():
         loss, slope = (point - 3).square().sum(dim=1), 2 * (point - 3)
         return (loss * torch.inf, slope * torch.inf) if len(trials) == 2 else (loss, slope)
 
-    found = _minimised(evaluate, torch.zeros(1, 2, dtype=torch.float64), 60)
+    found = minimised(evaluate, torch.zeros(1, 2, dtype=torch.float64), 60)
     assert torch.allclose(found, torch.full_like(found, 3), atol=1e-3)

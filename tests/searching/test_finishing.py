@@ -6,7 +6,7 @@ import torch
 
 from torchsparcs import CompactNetwork, SearchConfig, load_result, search
 from torchsparcs.compact.direct import DirectSpace, connection_count
-from torchsparcs.searching import finishing
+from torchsparcs.searching import finishing, fit_rows, lanes
 from torchsparcs.searching.drawing import Shape, drawn
 
 CONFIG = SearchConfig(steps=60, epochs=1, longest=60, ways=("asleep",))
@@ -67,15 +67,15 @@ def test_it_is_the_same_twice(result):
 
 
 def test_it_goes_on_after_an_interruption(result, tmp_path, monkeypatch):
-    from torchsparcs.searching import finishing
+    from torchsparcs.searching import fit_rows
 
     found, x, y = result
-    descended = finishing._descended
-    monkeypatch.setattr(finishing, "_descended", lambda *args: 1 / 0)
+    descended = lanes.descended
+    monkeypatch.setattr(finishing, "descended", lambda *args: 1 / 0)
     options = {"config": CONFIG, "seed": 0, "progress": False, **OPTIONS}
     with pytest.raises(ZeroDivisionError):
         search(x, y, checkpoint=tmp_path, **options)
-    monkeypatch.setattr(finishing, "_descended", descended)
+    monkeypatch.setattr(finishing, "descended", descended)
     again = search(x, y, checkpoint=tmp_path, resume=True, **options)
     assert [each.loss for each in again.front] == [each.loss for each in found.front]
 
@@ -105,9 +105,9 @@ def test_a_small_budget_is_met_by_cutting(result):
 def test_few_of_many_rows_are_fitted_to_by_every_fit(result, monkeypatch):
     from sklearn.model_selection import PredefinedSplit
 
-    from torchsparcs.searching import finishing
+    from torchsparcs.searching import fit_rows
 
-    monkeypatch.setattr(finishing, "MOST_ROWS", 100)
+    monkeypatch.setattr(fit_rows, "MOST_ROWS", 100)
     _, x, y = result
     turns = PredefinedSplit(np.arange(len(x)) % 2)
     options = {**OPTIONS, "config": CONFIG, "progress": False, "validation": turns}
@@ -130,10 +130,10 @@ def test_a_refit_brings_no_number_back(result):
 
 
 def test_a_fit_of_few_rows_has_rows_to_be_fitted_to(monkeypatch):
-    monkeypatch.setattr(finishing, "MOST_ROWS", 10)
+    monkeypatch.setattr(fit_rows, "MOST_ROWS", 10)
     weights = torch.ones(2, 5_000)
     weights[0, 3:] = 0  # it sees three rows of thousands
-    some = finishing._some_rows(weights, 0)
+    some = fit_rows.some_rows(weights, 0)
     assert weights[0, some].sum() == 3
     assert torch.equal(some, some.sort().values)
     assert 200 <= len(some) <= 213
@@ -152,6 +152,6 @@ def test_a_lane_goes_down_to_the_smallest_size(seed):
     pair, weights = (x, x[:, 0] * x[:, 1] + x[:, 2]), torch.ones(1, 200)
     nothing = torch.zeros(1, 5, dtype=torch.float64)
     like = DirectSpace(nothing, nothing[:, 0], torch.zeros(0, dtype=torch.long), "relu")
-    rows = finishing.Rows(*pair, weights, pair, weights, "regression")
-    groups = finishing._descended(rows, 2, 3, [drawn(like, Shape(2), 14, seed)], [1e-3])
+    rows = fit_rows.FitRows(*pair, weights, pair, weights, "regression")
+    groups = lanes.descended(rows, 2, 3, [drawn(like, Shape(2), 14, seed)], [fit_rows.Recipe(1e-3)])
     assert min(connection_count(group[-1]) for group in groups if group) <= 2

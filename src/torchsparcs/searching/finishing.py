@@ -1,4 +1,4 @@
-"""The end of a search: second-order fits under several decays, then single connections go.
+"""The end of a search: second-order fits by several recipes, then single connections go.
 
 Minibatches find good basins, second-order fits their bottom; and single connections are a finer
 thing to lose than whole neurons. What was trained and plain networks of several shapes each go
@@ -9,86 +9,40 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import pairwise
 
 import torch
-from torch import Tensor
 
 from torchsparcs.compact.direct import DirectSpace, connection_count, is_read
-from torchsparcs.compact.fitting import fitted, row_losses
-from torchsparcs.cutting.connections import cut_connections
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.searching import drawing
 from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.dense import DenseFamily
 from torchsparcs.searching.drawing import SHAPES, Shape, drawn
-from torchsparcs.searching.folded import FoldedData, Judgement
+from torchsparcs.searching.fit_rows import FitRows, Recipe
+from torchsparcs.searching.folded import Judgement
+from torchsparcs.searching.lanes import descended
+from torchsparcs.searching.teaching import lessons
 from torchsparcs.training.deadline import Deadline
 
-DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)
+DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and its neighbours do
+NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
+TAUGHT = 0.5  # the teacher's share of the target
 MOST_NUMBERS, FEWEST_NUMBERS = 1200, 20  # of a network whose connections go one by one
+MOST_DRAWN = 6000  # numbers of a plain network, where larger ones are better
+BETTER = 0.99  # of the loss: then the next larger size is tried
 BAND = 2.5  # sizes within that factor compete for the best starts
-CONTENDERS = 2  # of a band, that are fitted
-SHRINK = 0.75  # from one size to the next
-LINEAR_TURNS, FIT_TURNS, DRAWN_TURNS, CUT_TURNS = 80, 80, 150, 40
+CONTENDERS, KEPT = 2, 3  # of a band: that were trained, and of all those that are fitted to the end
+LINEAR_TURNS, FIT_TURNS, CUT_TURNS = 80, 150, 40
 FEWEST_TURNS = 5
-FIRST_SHARE = 0.3  # of the turns, in which all decays compete
-MOST_ROWS, FEWEST_ROWS = 10_000, 200  # that are fitted to, of all and of each fit
-LINEAR_DECAYS = (*DECAYS, 0.3)
+FIRST_SHARE = 0.2  # of the turns, in which decays compete
+LINEAR_DECAYS = tuple(10 ** (exponent / 2) for exponent in range(-9, 0))
 PLAIN, LINEAR = -1, -2  # the groups of networks that were drawn, not trained
 
 Band = tuple[float, float]  # sizes above and up to
 Rung = AnyRung[DirectSpace, Judgement]
-Decayed = tuple[Rung, float]  # and the weight decay that it was fitted under
+Cooked = tuple[Rung, Recipe]  # and what it was fitted by
 NOBODY = Judgement(math.inf, -math.inf, 0.0, None, -math.inf, torch.zeros(0))  # has judged yet
-
-
-class Rows(NamedTuple):
-    """What networks are fitted to and judged by.
-
-    Attributes:
-        weights: (fits, rows), how much each row counts for each fit.
-        judging: inputs and targets of rows that judge.
-        shares: (fits, judging rows), how much each of those counts in the verdict on each fit.
-    """
-
-    inputs: Tensor
-    targets: Tensor
-    weights: Tensor
-    judging: tuple[Tensor, Tensor]
-    shares: Tensor
-    task: str
-
-    @classmethod
-    def of(cls, folded: FoldedData, seed: int) -> "Rows":
-        """Some of the rows of ``folded``."""
-        inputs, targets = folded.pair
-        weights = folded.member_weights(1)
-        some = _some_rows(weights, seed)
-        judges, others = folded.judging
-        rows = folded.folds.judged
-        stride = math.ceil(len(rows) / MOST_ROWS)
-        by = folded.folds.judge[rows][::stride]
-        fits = torch.arange(folded.fits, device=by.device)
-        shares = (fits[:, None] == by) * folded.weights[rows][::stride]
-        judging = judges[::stride], others[::stride]
-        return cls(inputs[some], targets[some], weights[:, some], judging, shares, folded.loss)
-
-    def to(self, device: torch.device) -> "Rows":
-        return Rows(
-            self.inputs.to(device),
-            self.targets.to(device),
-            self.weights.to(device),
-            (self.judging[0].to(device), self.judging[1].to(device)),
-            self.shares.to(device),
-            self.task,
-        )
-
-    def loss(self, group: list[DirectSpace]) -> float:
-        """The mean loss of the fits of a group on the rows that judge them."""
-        each = row_losses(group, self.judging, self.task)
-        loss = (each * self.shares).sum() / self.shares.sum()
-        return float(loss.nan_to_num(nan=math.inf))
 
 
 class Finishing:
@@ -113,39 +67,123 @@ class Finishing:
         self.outputs, self.widest, self.clock = outputs, widest, clock
         self.shapes = [each for each in SHAPES if deepest is None or each.layers <= deepest]
         self.effort = min(1.0, effort)
-        rows = Rows.of(self.folded, seed)
+        rows = FitRows.of(self.folded, seed)
         is_sent = family.executor.engine.workers > 1
         self.rows = rows.to(torch.device("cpu")) if is_sent else rows
 
-    def linear(self, like: DirectSpace) -> list[Decayed]:
+    def linear(self, like: DirectSpace) -> list[Cooked]:
         """The linear model of all columns, fitted under each of several decays."""
         rung = self._drawn(like, drawing.LINEAR, 0, LINEAR)
-        pairs = [[(rung, decay)] for decay in LINEAR_DECAYS]
-        fits = self._under_decays("linear", pairs, self._turns(LINEAR_TURNS))
-        return [each for batch in fits for each in batch]
+        pairs = [[(rung, Recipe(decay))] for decay in LINEAR_DECAYS]
+        made = self._by_recipes(
+            "linear", pairs, self._turns(LINEAR_TURNS), slice(0, self.rows.fits)
+        )
+        return self._judged_by_recipes(pairs, made)
 
     def run(
-        self, rungs: Sequence[Rung], linear: Sequence[Decayed], largest: int | None
+        self, rungs: Sequence[Rung], linear: Sequence[Cooked], largest: int | None
     ) -> list[Rung]:
         """More rungs: the best of each size fitted anew, plain networks, and the cuts of both.
 
         The best one of ``linear`` is cut as well.
         """
         rungs, bands = [*filter(_is_sound, rungs)], self._bands(largest)
-        if not rungs:
+        if not rungs or self.clock.is_over:
             return []
-        with self.clock.stage("fits", "second-order fits"):
-            trained = self._fitted("fits", self._contenders(rungs, bands), self._turns(FIT_TURNS))
-            plain = [self._plain(rungs[0].network, band) for band in bands]
-            by_shape = [[rung] for batch in plain for rung in batch]
-            made = self._fitted("plain fits", by_shape, self._turns(DRAWN_TURNS))
-        lanes: dict[str, list[Decayed]] = {"linear": [max(linear, key=_score)]}
+        with self.clock.stage("teacher", "asking a teacher"):
+            said = self.family.executor.steps.step("lessons", lambda: lessons(self.rows, self.seed))
+            self.rows = replace(self.rows, lessons=said)
+        found: list[Cooked] = []
+        decays: dict[str, float] = {}
+        larger = self._larger_bands(bands[0], largest)
+        for left, band in reversed([*enumerate([*reversed(larger), *bands], 1)]):
+            is_vain = band in larger and not _is_better_above(found, band[0] / BAND)
+            if is_vain or self.clock.is_over:
+                break
+            with self.clock.stage("fits", f"second-order fits to {band[1]:,.0f} parameters", left):
+                found += self._fitted_in(band, rungs, decays)
+        lanes: dict[str, list[Cooked]] = {"linear": [max(linear, key=_score)]}
         for band in bands:
-            for lane, starts in self._starts([*trained, *made], band).items():
+            for lane, starts in self._starts(found, band).items():
                 lanes.setdefault(lane, []).append(starts)
         with self.clock.stage("single", "cutting single connections"):
             cut = self._cut([*lanes.values()])
-        return [rung for rung, _ in (*trained, *made)] + cut
+        return [rung for rung, _ in found] + cut
+
+    def _fitted_in(
+        self, band: Band, rungs: Sequence[Rung], decays: dict[str, float]
+    ) -> list[Cooked]:
+        """What was trained of those sizes, and plain networks of them, the best ones fitted.
+
+        Fits that are judged say which decay is best: for each lane the neighbours of the one in
+        ``decays``, which was the best of the sizes below, and at first some far apart. Those with
+        the lowest loss then go on, and the best of them is taught as well.
+        """
+        lowest = sorted(_within(rungs, band), key=lambda rung: rung.loss)[:CONTENDERS]
+        tried = [*lowest, *self._plain(rungs[0].network, band)]
+        if not tried:
+            return []
+        name, judged = f"fits to {band[1]:.0f}", self.rows.judged_fits
+        starts = [
+            (_part(rung, judged), Recipe(decays.get(_lane(rung), math.nan))) for rung in tried
+        ]
+        new = [place for place, (_, recipe) in enumerate(starts) if math.isnan(recipe.decay)]
+        if new:
+            far = self._best_of(
+                f"{name} far", [starts[place][0] for place in new], [DECAYS] * len(new)
+            )
+            for place, best in zip(new, far, strict=True):
+                starts[place] = best
+        near = [[recipe.decay * by for by in NEIGHBOURS] for _, recipe in starts]
+        best = self._best_of(f"{name} near", [rung for rung, _ in starts], near)
+        losses = [self.rows.loss(rung.networks) for rung, _ in best]
+        order = sorted(range(len(tried)), key=losses.__getitem__)
+        for place in reversed(order):  # the best one of a lane speaks last
+            decays[_lane(tried[place])] = best[place][1].decay
+        kept = [(tried[place], *best[place]) for place in order[:KEPT]]
+        found = self._gone_on(name, kept)
+        if self.rows.lessons is not None:
+            taught, (_, recipe) = min(
+                zip(kept, found, strict=True), key=lambda each: each[1][0].loss
+            )
+            pupil = taught[0], taught[1], recipe._replace(taught=TAUGHT)
+            found += self._gone_on(f"{name} taught", [pupil])
+        return found
+
+    def _best_of(
+        self, name: str, rungs: list[Rung], decays: Sequence[Sequence[float]]
+    ) -> list[Cooked]:
+        """Of each rung, all whose fits are judged, the fits under the best of its decays."""
+        pairs = [
+            [(rung, Recipe(decay)) for decay in some]
+            for rung, some in zip(rungs, decays, strict=True)
+        ]
+        first = max(1, round(self._turns(FIT_TURNS) * FIRST_SHARE))
+        made = self._by_recipes(name, pairs, first, self.rows.judged_fits)
+        found = []
+        for some, groups in zip(pairs, made, strict=True):
+            losses = [self.rows.loss(group) for group in groups]
+            place = losses.index(min(losses))
+            found.append((replace(some[place][0], networks=groups[place]), some[place][1]))
+        return found
+
+    def _gone_on(self, name: str, begun: Sequence[tuple[Rung, Rung, Recipe]]) -> list[Cooked]:
+        """Rungs as they were and the fits that are judged so far, fitted to the end by recipes."""
+        turns = self._turns(FIT_TURNS)
+        spent = 2 * max(1, round(turns * FIRST_SHARE))
+        fits = self.rows.fits
+        groups = [rung.networks for _, rung, _ in begun]
+        if fits > 1:  # the one that gives the network has not been fitted yet
+            last = slice(fits - 1, fits)
+            pairs = [[(_part(rung, last), recipe)] for rung, _, recipe in begun]
+            made = self._by_recipes(f"{name} last", pairs, spent, last)
+            groups = [[*group, *own] for group, (own,) in zip(groups, made, strict=True)]
+        pairs = [
+            [(replace(rung, networks=group), recipe)]
+            for (rung, _, recipe), group in zip(begun, groups, strict=True)
+        ]
+        made = self._by_recipes(f"{name} on", pairs, max(1, turns - spent), slice(0, fits))
+        return self._judged_by_recipes(pairs, made)
 
     def _turns(self, usual: int) -> int:
         return max(FEWEST_TURNS, round(usual * self.effort))
@@ -159,10 +197,13 @@ class Finishing:
             ends.append(ends[-1] / BAND)
         return [*zip(ends[1:], ends, strict=False)]
 
-    def _contenders(self, rungs: Sequence[Rung], bands: list[Band]) -> list[list[Rung]]:
-        """The lowest losses of each band."""
-        by_loss = (sorted(_within(rungs, band), key=lambda rung: rung.loss) for band in bands)
-        return [mine[:CONTENDERS] for mine in by_loss]
+    def _larger_bands(self, top: Band, largest: int | None) -> list[Band]:
+        """Sizes above those whose connections go, as far as the rows can tell them apart."""
+        most = min(MOST_DRAWN, len(self.rows.inputs) * self.outputs, largest or math.inf)
+        ends = [top[1]]
+        while ends[-1] * math.sqrt(BAND) <= most:
+            ends.append(ends[-1] * BAND)
+        return [*pairwise(ends)]
 
     def _plain(self, like: DirectSpace, band: Band) -> list[Rung]:
         """A network of each shape in the middle of a band; nobody has judged them."""
@@ -180,50 +221,39 @@ class Finishing:
         networks = [drawn(like, shape, width, seed) for seed in seeds]
         return Rung(group, 0, str(shape), networks, NOBODY, connection_count(networks[-1]))
 
-    def _starts(self, found: list[Decayed], band: Band) -> dict[str, Decayed]:
+    def _starts(self, found: list[Cooked], band: Band) -> dict[str, Cooked]:
         """The best network of a band for each lane: what was trained, and each shape."""
         inside = _within([rung for rung, _ in found if _is_sound(rung)], band)
-        best: dict[str, Decayed] = {}
+        best: dict[str, Cooked] = {}
         for each in found:
             if any(each[0] is rung for rung in inside):
-                lane = each[0].way if each[0].group == PLAIN else "trained"
+                lane = _lane(each[0])
                 best[lane] = max(best.get(lane, each), each, key=_score)
         return best
 
-    def _fitted(self, name: str, batches: list[list[Rung]], turns: int) -> list[Decayed]:
-        """Every rung fitted under every decay; those of a batch at once.
-
-        All decays have the first turns; what is left of them is for the best one of each rung.
-        """
-        first = max(1, round(turns * FIRST_SHARE))
-        pairs = [[(rung, decay) for rung in batch for decay in DECAYS] for batch in batches]
-        tried = self._under_decays(name, pairs, first)
-        best = [[min(some, key=_loss) for some in _chunks(batch, len(DECAYS))] for batch in tried]
-        finished = self._under_decays(f"{name} on", best, turns - first)
-        return [each for batch in (*tried, *finished) for each in batch]
-
-    def _under_decays(
-        self, name: str, batches: list[list[Decayed]], turns: int
-    ) -> list[list[Decayed]]:
-        """Rungs fitted from where they are, each under its decay."""
-        batches = [batch for batch in batches if batch]
-        if not batches or turns < 1:
-            return batches
+    def _by_recipes(
+        self, name: str, batches: list[list[Cooked]], turns: int, fits: slice
+    ) -> list[list[list[DirectSpace]]]:
+        """The networks of each rung, which are those ``fits``, fitted from where they are."""
         groups = [[each for rung, _ in batch for each in rung.networks] for batch in batches]
-        decays = [[decay for _, decay in batch] for batch in batches]
-        work = partial(_fits, self.rows, turns)
-        made = self.family.shared_out(name, work, groups, decays)
-        return [
-            [*zip(self._judged([(rung, 0) for rung, _ in batch], its), of, strict=True)]
-            for batch, its, of in zip(batches, made, decays, strict=True)
-        ]
+        recipes = [[recipe for _, recipe in batch] for batch in batches]
+        return self.family.shared_out(name, partial(_fits, self.rows, turns, fits), groups, recipes)
 
-    def _cut(self, lanes: list[list[Decayed]]) -> list[Rung]:
+    def _judged_by_recipes(
+        self, batches: list[list[Cooked]], made: list[list[list[DirectSpace]]]
+    ) -> list[Cooked]:
+        """Rungs with the networks that were ``made`` of them."""
+        pairs = [pair for batch in batches for pair in batch]
+        groups = [group for batch in made for group in batch]
+        rungs = self._judged([(rung, 0) for rung, _ in pairs], groups)
+        return [(rung, recipe) for rung, (_, recipe) in zip(rungs, pairs, strict=True)]
+
+    def _cut(self, lanes: list[list[Cooked]]) -> list[Rung]:
         """The rungs of each lane, from its starts down to the smallest size."""
-        work = partial(_descended, self.rows, self.outputs + 1, self._turns(CUT_TURNS))
+        work = partial(descended, self.rows, self.outputs + 1, self._turns(CUT_TURNS))
         groups = [[each for rung, _ in lane for each in rung.networks] for lane in lanes]
-        decays = [[decay for _, decay in lane] for lane in lanes]
-        made = self.family.shared_out("connections", work, groups, decays)
+        recipes = [[recipe for _, recipe in lane] for lane in lanes]
+        made = self.family.shared_out("connections", work, groups, recipes)
         cut: list[tuple[tuple[Rung, int], list[DirectSpace]]] = []
         for lane, steps in zip(lanes, made, strict=True):
             cuts = [0] * len(lane)
@@ -249,17 +279,37 @@ class Finishing:
         ]
 
 
-def _score(found: Decayed) -> tuple[float, float]:
+def _score(found: Cooked) -> tuple[float, float]:
     return found[0].judgement.score, -found[0].loss
 
 
-def _loss(found: Decayed) -> float:
-    loss = found[0].loss
-    return math.inf if math.isnan(loss) else loss
+def _lane(rung: Rung) -> str:
+    """The kind of network that competes with its like: what was trained, or a shape."""
+    return rung.way if rung.group == PLAIN else "trained"
 
 
-def _chunks(items: list[Any], size: int) -> list[list[Any]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
+def _part(rung: Rung, fits: slice) -> Rung:
+    """Only those fits of a group."""
+    return replace(rung, networks=rung.networks[fits])
+
+
+def _fits(
+    rows: FitRows,
+    turns: int,
+    fits: slice,
+    networks: list[DirectSpace],
+    recipes: list[Recipe],
+    deadline: Deadline,
+) -> list[list[DirectSpace]]:
+    """Groups fitted where their networks are, each by its recipe."""
+    return rows.to(networks[0].weights.device).fitted(networks, recipes, turns, fits, deadline)
+
+
+def _is_better_above(found: Sequence[Cooked], size: float) -> bool:
+    """Whether the lowest loss is that of a network larger than ``size``, and clearly so."""
+    large = min((r.loss for r, _ in found if r.parameters > size), default=math.inf)
+    small = min((r.loss for r, _ in found if r.parameters <= size), default=math.inf)
+    return large < BETTER * small
 
 
 def _is_sound(rung: Rung) -> bool:
@@ -272,94 +322,3 @@ def _within(rungs: Sequence[Rung], band: Band) -> list[Rung]:
     """Those with hidden neurons of a size in ``band``."""
     low, high = band
     return [r for r in rungs if low < r.parameters <= high and r.network.hidden]
-
-
-def _some_rows(weights: Tensor, seed: int) -> Tensor:
-    """Rows to fit to, in their order: drawn at random, and a few at least of every fit's own.
-
-    ``weights``: (fits, rows), how much each row counts for each.
-    """
-    generator = torch.Generator().manual_seed(seed % 2**63)
-    order = torch.randperm(weights.shape[1], generator=generator).to(weights.device)
-    own = [order[mine[order] > 0][:FEWEST_ROWS] for mine in weights]
-    return torch.cat([order[:MOST_ROWS], *own]).unique()
-
-
-def _fits(
-    rows: Rows, turns: int, networks: list[DirectSpace], decays: list[float], deadline: Deadline
-) -> list[list[DirectSpace]]:
-    """Groups fitted, each under its decay."""
-    rows, fits = rows.to(networks[0].weights.device), len(rows.weights)
-    found = fitted(
-        networks,
-        (rows.inputs, rows.targets),
-        rows.weights.repeat(len(decays), 1),
-        [decay for decay in decays for _ in range(fits)],
-        rows.task,
-        turns=turns,
-        deadline=deadline,
-    )
-    return _chunks(found, fits)
-
-
-def _descended(
-    rows: Rows,
-    smallest: int,
-    turns: int,
-    networks: list[DirectSpace],
-    decays: list[float],
-    deadline: Deadline,
-) -> list[list[DirectSpace]]:
-    """A lane: groups, each with its decay, lose connections size by size and are fitted again.
-
-    A group begins at its own size; one that is small enough already waits. Of those at a size only
-    the one with the lowest loss goes on. For each size at which something is cut there is a group
-    for each that began, empty where it is not there or got no smaller.
-    """
-    rows, fits = rows.to(networks[0].weights.device), len(rows.weights)
-    seen = [rows.inputs[weights > 0] for weights in rows.weights]
-    waiting = dict(enumerate(_chunks(networks, fits)))
-    active: dict[int, list[DirectSpace]] = {}
-    size = max(map(_count, waiting.values()))
-    found = []
-    while size > smallest and not deadline.is_over:
-        size = max(smallest, math.floor(size * SHRINK))
-        begun = [place for place, group in waiting.items() if _count(group) > size]
-        active |= {place: waiting.pop(place) for place in begun}
-        larger = {place: group for place, group in active.items() if _count(group) > size}
-        if not larger:
-            continue
-        cut = [
-            each
-            for place, group in larger.items()
-            for each in _cut_group(group, seen, size, rows.task, decays[place])
-        ]
-        steps = 1 + math.log(smallest / size, SHRINK)  # about, that are left
-        mine = [decays[place] for place in larger]
-        groups = _fits(rows, turns, cut, mine, deadline.part(1 / steps))
-        made = {
-            place: group
-            for place, group in zip(larger, groups, strict=True)
-            if _count(group) < _count(larger[place])
-        }
-        found += [made.get(place, []) for place in range(len(decays))]
-        left = {place: g for place, g in active.items() if place not in larger} | made
-        best = min(left, key=lambda place: rows.loss(left[place]), default=None)
-        active = {} if best is None else {best: left[best]}
-    return found
-
-
-def _count(group: list[DirectSpace]) -> int:
-    """The weights and biases of the network that a group is for."""
-    return connection_count(group[-1])
-
-
-def _cut_group(
-    group: list[DirectSpace], seen: list[Tensor], size: int, task: str, decay: float
-) -> list[DirectSpace]:
-    """The fits of a group with at most ``size`` numbers, none that judges larger than the last."""
-    *others, last = group
-    kept = cut_connections(last, seen[-1], size, task, decay)
-    size = min(size, connection_count(kept))
-    judging = zip(others, seen[:-1], strict=True)
-    return [*(cut_connections(each, mine, size, task, decay) for each, mine in judging), kept]

@@ -39,8 +39,8 @@ FEW_ROWS = 300  # that need no wide networks
 BELOW_LINEAR = 10  # the smallest size that is planned is a linear model's divided by that
 # What the stages of a search are expected to take; a time budget is shared out by it.
 SHARES = {
-    **{"linear": 0.02, "pilot": 0.1, "training": 0.2},
-    **{"cutting": 0.2, "fits": 0.2, "single": 0.23, "last": 0.05},
+    **{"linear": 0.03, "pilot": 0.1, "training": 0.2, "cutting": 0.2},
+    **{"teacher": 0.02, "fits": 0.2, "single": 0.2, "last": 0.05},
 }
 
 Rung = AnyRung[DirectSpace, Judgement]

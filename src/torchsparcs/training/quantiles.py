@@ -16,6 +16,11 @@ def pinball(error: Tensor, level: float) -> Tensor:
     return 2 * (level * error + ROUNDED * F.softplus(-error / ROUNDED))
 
 
+def pinball_slope(error: Tensor, level: float) -> Tensor:
+    """The derivative of :func:`pinball` by the error."""
+    return 2 * (level - (-error / ROUNDED).sigmoid())
+
+
 def quantile_level(task: str) -> float | None:
     """The level of "quantile 0.9"; None of other tasks, a ValueError where it is none."""
     name, _, level = task.partition(" ")
