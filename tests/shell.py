@@ -2,11 +2,14 @@
 
 import contextlib
 import io
+import math
 from typing import NamedTuple
+from unittest.mock import patch
 
 import pytest
 
 from torchsparcs.command import main
+from torchsparcs.searching import clock
 
 
 class Outcome(NamedTuple):
@@ -16,9 +19,13 @@ class Outcome(NamedTuple):
 
 
 def sparcs(*arguments) -> Outcome:
-    """What the command prints where no terminal is, and its exit code."""
+    """What the command prints where no terminal is, and its exit code.
+
+    How often it says how long it will take depends on the machine: here never.
+    """
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
     with (
+        patch.multiple(clock, EVERY=math.inf, SINCE=math.inf),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as exit,

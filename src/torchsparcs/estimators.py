@@ -50,6 +50,7 @@ class _Sparcs(BaseEstimator):
         steps: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
+        time_budget: float | None = None,
         device: str = "auto",
         verbose: bool = False,
     ):
@@ -64,6 +65,7 @@ class _Sparcs(BaseEstimator):
         self.steps = steps
         self.warm_start = warm_start
         self.random_state = random_state
+        self.time_budget = time_budget
         self.device = device
         self.verbose = verbose
 
@@ -111,6 +113,7 @@ class _Sparcs(BaseEstimator):
                 kinds=self.kinds,
                 activation=self.activation,
                 config=_config(self.steps),
+                time_budget=self.time_budget,
                 **options,
             )
         chosen = self.result_.pick(self.pick)
@@ -184,8 +187,9 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     ((150, 3), True)
 
     Args:
-        widths, max_parameters, validation, scoring, penalty_weights, kinds, activation, device: as
-            in ``search``; ``score`` is accuracy, or R², whatever the scoring.
+        widths, max_parameters, validation, scoring, penalty_weights, kinds, activation,
+            time_budget, device: as in ``search``; ``score`` is accuracy, or R², whatever the
+            scoring.
         pick: from the front, "smallest" (within a standard error of the best score) or "best".
         steps: of the training; by default as many as ``SearchConfig`` says.
         class_weight: {label: weight}, "balanced" (each class counts the same, whatever its rows
@@ -229,6 +233,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         class_weight: Any = None,
         warm_start: bool = False,
         random_state: Any = None,
+        time_budget: float | None = None,
         device: str = "auto",
         verbose: bool = False,
     ):
@@ -244,6 +249,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             steps=steps,
             warm_start=warm_start,
             random_state=random_state,
+            time_budget=time_budget,
             device=device,
             verbose=verbose,
         )

@@ -723,6 +723,40 @@ class TestResume:
         assert "pilot" in names
         return folder
 
+    def test_ctrl_c_keeps_the_front_and_goes_on(self, tmp_path, monkeypatch):
+        folder, train = tmp_path / "run", Executor.train
+
+        def press(executor, name, *rest, **more):
+            if name == "training asleep":
+                os.kill(os.getpid(), signal.SIGINT)
+            return train(executor, name, *rest, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Executor, "train", press)
+            outcome = sparcs("search", "iris", *self.QUICK, "--out", folder)
+        assert outcome.code == 0, outcome.err
+        assert "Stopping: the best front so far will be kept. Ctrl-C again aborts." in outcome.err
+        assert "The search was ended by Ctrl-C" in outcome.out
+        assert f"It was stopped: sparcs search --resume {folder} goes on." in outcome.out
+        assert sparcs("show", folder).code == 0
+        assert "by Ctrl-C" in (folder / "report.html").read_text()
+        assert (folder / "model.onnx").exists()
+        assert sparcs("search", "--resume", folder).code == 0
+        result = torchsparcs.load_result(folder)
+        assert result.settings["ended"] is None
+        assert not (folder / "parts").exists()
+
+    def test_a_time_budget(self, tmp_path):
+        folder = tmp_path / "run"
+        outcome = sparcs("search", "iris", "--time-budget", "0.001s", "--out", folder)
+        assert outcome.code == 0, outcome.err
+        assert "The search was ended by the time budget of 0 s" in outcome.out
+        assert torchsparcs.load_result(folder).settings["time_budget"] == 0.001
+        for nonsense in ("soon", "-5s", "0", "nan", ""):
+            outcome = sparcs("search", "iris", f"--time-budget={nonsense}")
+            assert outcome.code == 2
+            assert "Expected a time such as 30s, 5m or 1h" in outcome.err
+
     def test_it_knows_its_options(self, interrupted, tmp_path):
         outcome = sparcs("search", "--resume", interrupted)
         assert outcome.code == 0, outcome.err

@@ -33,6 +33,7 @@ from torchsparcs.command.options import (
     class_weight_of,
     numbers,
     one_of,
+    seconds_of,
     validation_of,
 )
 from torchsparcs.version import __version__
@@ -166,6 +167,10 @@ def search(
         typer.Option(min=1, metavar="N", help="Steps of the training; by default by the rows."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
+    time_budget: Annotated[
+        str | None,
+        typer.Option(metavar="30s|5m|1h", help="End by then with the best front so far."),
+    ] = None,
     device: Device = "auto",
     engine: EngineName = "auto",
     address: Address = None,
@@ -203,6 +208,7 @@ def search(
         "penalty_weights": numbers("--penalty-weights", penalty_weights, float),
         "steps": steps,
         "seed": seed,
+        "time_budget": seconds_of(time_budget),
     }
     with loading():
         from torchsparcs.command.console import open_console
@@ -225,7 +231,7 @@ def search(
             resume=resume is not None,
             engine=engine,
             address=address,
-            progress=console.is_terminal and not quiet,
+            progress=not quiet,
         )
         if quiet and ranks.is_first:
             tell(str(folder))

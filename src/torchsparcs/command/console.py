@@ -14,7 +14,7 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible, visible_lines
 from torchsparcs.report.about import made_with
-from torchsparcs.report.wording import claim, judged_by
+from torchsparcs.report.wording import claim, ended_by, judged_by
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
 
@@ -89,6 +89,8 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     console.print(table)
     console.print()
     console.print(_verdict(result, pick))
+    if (ended := ended_by(result.settings)) is not None:
+        console.print(f"The search was ended {ended}: with more time it may find better networks.")
     console.print()
 
 

@@ -59,6 +59,7 @@ class Job(Record):
     penalty_weights: tuple[float, ...] | None = None
     steps: int | None = None
     seed: int = 0
+    time_budget: float | None = None
     device: str = "auto"
 
     @classmethod
@@ -116,12 +117,16 @@ class Job(Record):
                 engine=engine if address is None else engine_of(engine, address),
                 checkpoint=steps,
                 resume="auto",
+                time_budget=self.time_budget,
                 progress=progress,
             )
             steps.check_there()
             if ranks.is_first:
                 self._write(self._described(result), folder, console)
-                steps.remove()  # of its files job.json first: from there on it is finished
+                if result.settings["ended"] == "interrupt":
+                    console.print(f"\nIt was stopped: sparcs search --resume {folder} goes on.")
+                else:
+                    steps.remove()  # of its files job.json first: from there on it is finished
 
     def _begin(self, folder: Path, steps: Steps) -> None:
         steps.clear()

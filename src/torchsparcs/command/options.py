@@ -16,6 +16,7 @@ KINDS = ("number", "text", "date", "day-month-year", "month-day-year")
 RULES = ("best", "smallest")
 ENGINES = ("auto", "local", "processes", "ray")
 FORMATS = ("onnx", "safetensors", "torch", "c", "python", "javascript")
+UNITS = {"s": 1, "m": 60, "h": 3600}
 CHIPS = ("cortex-m4", "cortex-m0", "avr", "x86")
 SCORINGS = (
     *("accuracy", "log_loss", "balanced_accuracy", "roc_auc", "f1", "average_precision"),
@@ -84,6 +85,25 @@ def numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
         raise typer.BadParameter(
             f"Expected numbers with commas between them. Got {text!r}.", param_hint=name
         ) from None
+
+
+def seconds_of(text: str | None) -> float | None:
+    """
+    >>> seconds_of("30s"), seconds_of("5m"), seconds_of("1.5h"), seconds_of("90")
+    (30.0, 300.0, 5400.0, 90.0)
+    """
+    if text is None:
+        return None
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
+    try:
+        seconds = float(number) * UNITS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise typer.BadParameter(
+            f"Expected a time such as 30s, 5m or 1h. Got {text!r}.", param_hint="--time-budget"
+        )
+    return seconds
 
 
 def class_weight_of(text: str | None) -> str | dict[str, float] | None:

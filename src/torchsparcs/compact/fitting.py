@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from torchsparcs.compact.direct import DirectSpace
 from torchsparcs.compact.minimising import minimised
 from torchsparcs.compact.stack import Stack
+from torchsparcs.training.deadline import NEVER, Deadline
 from torchsparcs.training.quantiles import pinball, pinball_slope, quantile_level
 
 FEW_ROWS = 500  # that are computed in float64
@@ -64,6 +65,7 @@ def fitted(
     task: str,
     *,
     turns: int,
+    deadline: Deadline = NEVER,
 ) -> list[DirectSpace]:
     """Minimise the mean loss and decay / 2 · ‖weights‖² of each network from where it is.
 
@@ -75,6 +77,7 @@ def fitted(
         weights: (networks, rows), how much each row counts for each.
         decays: one for each network.
         turns: evaluations of the loss at most.
+        deadline: when it ends, wherever it is.
     """
     dtype = torch.float64 if len(pair[0]) <= FEW_ROWS else torch.float32
     stack = Stack(directs, dtype)
@@ -109,7 +112,7 @@ def fitted(
                 slope.index_add_(0, mine, its_slope)
         return loss, slope * stack.mask[which] + pull
 
-    return stack.directs_at(minimised(evaluate, stack.start, turns))
+    return stack.directs_at(minimised(evaluate, stack.start, turns, deadline))
 
 
 @torch.no_grad()

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from torchsparcs.training.deadline import NEVER, Deadline
+
 MEMORY = 10  # steps that tell of the curvature
 ENOUGH = 1e-4  # of the decrease that the slope promises
 LEAST_GAIN, PATIENCE = 1e-6, 4  # who gains less, relatively, for so many turns is done
@@ -19,9 +21,14 @@ LEAVERS = 0.3  # a share of the members that is worth taking out
 
 @torch.no_grad()
 def minimised(
-    evaluate: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], start: Tensor, turns: int
+    evaluate: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    start: Tensor,
+    turns: int,
+    deadline: Deadline = NEVER,
 ) -> Tensor:
     """The points, (members, P), that L-BFGS reaches from ``start`` in at most so many turns.
+
+    At the ``deadline`` it ends wherever it is.
 
     ``evaluate`` takes points and which members they are of, and gives losses and slopes.
     """
@@ -31,6 +38,8 @@ def minimised(
     scale = FIRST_STEP / slope.norm(dim=1).clamp_min(1e-12)
     steps = changes = point.new_zeros(len(point), 1, point.shape[1])  # that are remembered
     for _ in range(turns):
+        if deadline.is_over:
+            break
         direction = _direction(slope, steps, changes, scale)
         promise = (slope * direction).sum(dim=1)
         uphill = promise >= 0

@@ -24,6 +24,7 @@ from torchsparcs.cutting.layers import as_good_as, chain_cuts
 from torchsparcs.cutting.models import cut_model, size_of
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, Pair, in_memory, is_pair, placed
+from torchsparcs.training.deadline import Turn
 from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.progress import cutting_progress
 from torchsparcs.training.tasks import Evaluation, LossFunction, evaluate
@@ -51,6 +52,10 @@ def _at_once(name: str, compute: Callable[[], list[nn.Module] | None]) -> list[n
     return compute()
 
 
+def _any_time(items: int) -> None:
+    return None
+
+
 @dataclass
 class ModelFamily(Generic[Verdict]):
     """Models with compact networks inside, or that are one; a group has one for each fit.
@@ -62,6 +67,7 @@ class ModelFamily(Generic[Verdict]):
             layers again.
         step: does a piece of the work, given its name; a search keeps what comes of it.
         map: calls a function on items, one for each fit.
+        turn: the time that each of so many fine-tunings has, None for any.
     """
 
     fits: Sequence[Fit]
@@ -70,6 +76,7 @@ class ModelFamily(Generic[Verdict]):
     normalise: bool = False
     step: Callable[[str, Callable[[], list[nn.Module] | None]], list[nn.Module] | None] = _at_once
     map: Callable[[Callable[[Any], Any], list[Any]], list[Any]] = _one_by_one
+    turn: Callable[[int], Turn | None] = _any_time
 
     def size(self, network: nn.Module) -> int:
         return size_of(network)
@@ -109,22 +116,24 @@ class ModelFamily(Generic[Verdict]):
         ]
 
     def _tuned(self, models: list[nn.Module], tuning: TrainConfig) -> list[nn.Module] | None:
-        pairs = zip(models, self.fits, strict=True)
-        tuned = self.map(_tune, [(model, fit, tuning, self.normalise) for model, fit in pairs])
+        pairs, turn = zip(models, self.fits, strict=True), self.turn(len(models))
+        items = [(model, fit, tuning, self.normalise, turn) for model, fit in pairs]
+        tuned = self.map(_tune, items)
         return None if None in tuned else tuned
 
     def judge(self, groups: list[list[nn.Module]]) -> list[Verdict]:
         return [self.verdict(models) for models in groups]
 
 
-def _tune(item: tuple[nn.Module, Fit, TrainConfig, bool]) -> nn.Module | None:
+def _tune(item: tuple[nn.Module, Fit, TrainConfig, bool, Turn | None]) -> nn.Module | None:
     """A copy of the model fine-tuned; None where that diverges."""
-    model, fit, tuning, normalise = item
+    model, fit, tuning, normalise, turn = item
+    until = None if turn is None else turn.begun()
     fitted: nn.Module = copy.deepcopy(model)
     if normalise and isinstance(model, CompactChain):
         fitted = NormalisedChain(model, torch.cat([x for x, _ in fit.looked_at]))
     try:
-        train(fitted, fit.data, tuning, weights=fit.weights, progress=False)
+        train(fitted, fit.data, tuning, weights=fit.weights, progress=False, _deadline=until)
     except NonFiniteLossError:
         return None
     return fitted.folded() if isinstance(fitted, NormalisedChain) else fitted

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from torchsparcs.training.deadline import NEVER, Deadline
 from torchsparcs.training.devices import Ranks
 
 Function = Callable[[Any], Any]
@@ -11,12 +12,14 @@ Function = Callable[[Any], Any]
 class Engine:
     """Workers that each do a part; this one is a single worker, the process itself.
 
-    ``device`` is what each of them has, None for the device of whoever asks.
+    ``device`` is what each of them has, None for the device of whoever asks. At the ``deadline``
+    those who work elsewhere are told.
     """
 
     workers = 1
     ranks = Ranks()
     device: str | None = None
+    deadline: Deadline = NEVER
 
     def map(self, function: Function, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """(place, function(items[place])) for each of ``items``, in the order they are done."""

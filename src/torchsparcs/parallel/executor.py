@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torchsparcs.parallel.ray_cluster import RayEngine
 from torchsparcs.parallel.steps import CHECKPOINT, Span, Steps
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, Pair
+from torchsparcs.training.deadline import NEVER, Deadline, Turn
 from torchsparcs.training.devices import Ranks
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import NonFiniteLossError
@@ -60,17 +61,24 @@ class Executor:
 
     ``is_exact``: on a CPU the number of workers changes no bit, so that a population whose members
     would round otherwise in parts is trained by one worker.
+    ``deadline`` is that of the work at hand, whose owner looks after Ctrl-C; None for none.
     """
 
     engine: Engine = field(default_factory=Engine)
     steps: Steps = field(default_factory=Steps)
     device: torch.device | None = None
     is_exact: bool = False
+    deadline: Deadline | None = None
 
     @property
     def place(self) -> torch.device | str | None:
         """Where the work is done, None for wherever the work comes from."""
         return self.device or self.engine.device
+
+    def turn(self, items: int) -> Turn:
+        """The time that each of so many ``items`` has, from its own beginning."""
+        whole = self.deadline or NEVER
+        return Turn(whole, whole.left / math.ceil(items / self.engine.workers))
 
     def first(self, ask: Callable[[], Any]) -> Any:
         """What the first of several processes answers, for all of them."""
@@ -112,7 +120,7 @@ class Executor:
             whole = whole._replace(data=(data[0].cpu(), data[1].cpu()))
             text = f"training {len(sent)} parts on {self.engine.workers} workers"
             with stage(text, progress and self.engine.ranks.is_first):
-                work = partial(_train_part, whole.data, device)
+                work = partial(_train_part, whole.data, device, self.deadline)
                 items = [_sent(whole, slice(*part)) for part in sent]
                 for done, outcome in self.engine.map(work, items):
                     outcomes[sent[done]] = outcome
@@ -120,7 +128,7 @@ class Executor:
         for part, outcome in outcomes.items():
             _replace_part_(population, slice(*part), outcome["parameters"])
         histories = [History(**outcome["history"]) for outcome in outcomes.values()]
-        seconds = [max(each) for each in zip(*(h.seconds for h in histories), strict=True)]
+        seconds = [max(each) for each in zip_longest(*(h.seconds for h in histories), fillvalue=0)]
         history = replace(reduce(History.joined, histories), seconds=seconds)
         _check_losses(history, config)
         return history
@@ -151,6 +159,7 @@ class Executor:
             resume="auto",
             progress=progress,
             _is_part=True,
+            _deadline=self.deadline,
         )
         return _outcome(mine.module, history)
 
@@ -195,13 +204,23 @@ def _sent(whole: Training, members: slice) -> Training:
     )
 
 
-def _train_part(shared: Data, device: str | torch.device, part: Training) -> dict[str, Any]:
+def _train_part(
+    shared: Data, device: str | torch.device, deadline: Deadline | None, part: Training
+) -> dict[str, Any]:
     """Train ``part`` on ``device``."""
     on_gpu = torch.device(device).type == "cuda"
     config = replace(part.config, capture=on_gpu and part.config.amp != "float16")
     population = part.module.to(device)
     data = part.data or shared
-    history = train(population, data, config, weights=part.weights, progress=False, _is_part=True)
+    history = train(
+        population,
+        data,
+        config,
+        weights=part.weights,
+        progress=False,
+        _is_part=True,
+        _deadline=deadline,
+    )
     return _outcome(population, history)
 
 

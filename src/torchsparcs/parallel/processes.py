@@ -24,9 +24,11 @@ import joblib
 import torch
 
 from torchsparcs.parallel.engine import Engine, Function
+from torchsparcs.training.deadline import stop_all
 
 MOST = 8  # processes: more have too little to do
 LOAD, LOOKS, BETWEEN = Path("/proc/loadavg"), 10, 0.01  # how often to look at it, and seconds
+LOOK = 0.1  # seconds after which whoever waits looks at the clock
 LENGTH = struct.Struct("<Q")  # of a message, before it
 
 
@@ -84,12 +86,19 @@ class Worker:
             start_new_session=True,  # Ctrl-C is for the process that asks
         )
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._asking = threading.Lock()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def share(self, job: Job) -> None:
         """Take part in ``job`` as soon as the process is there."""
         self._jobs.put(job)
+
+    def stop(self) -> None:
+        """Tell it that what it does is to end now, with what it has."""
+        assert self._process.stdin is not None
+        with self._asking, contextlib.suppress(OSError):  # who is lost will be noticed
+            _send(self._process.stdin, b"")
 
     def end(self) -> None:
         self._process.kill()
@@ -117,8 +126,9 @@ class Worker:
         assert answered is not None
         message = pickle.dumps(item)
         try:
-            _send(asked, function)
-            _send(asked, message)
+            with self._asking:
+                _send(asked, function)
+                _send(asked, message)
             is_done, outcome = pickle.loads(_received(answered))
         except (OSError, EOFError) as error:
             raise WorkerLostError(
@@ -155,7 +165,11 @@ class ProcessesEngine(Engine):
                 if (mine := job.place()) is not None:
                     job.done.put((mine, function(items[mine]), None))
                 while left and (job.todo.empty() or not job.done.empty()):
-                    place, outcome, error = job.done.get()
+                    try:
+                        place, outcome, error = job.done.get(timeout=LOOK)
+                    except queue.Empty:
+                        self._look_at_the_clock()
+                        continue
                     if error is not None:
                         raise error
                     left -= 1
@@ -163,6 +177,12 @@ class ProcessesEngine(Engine):
         finally:
             if left:  # nobody waits for what the others are at
                 self.close()
+
+    def _look_at_the_clock(self) -> None:
+        """Tell the others once the time is over: of Ctrl-C they have not heard."""
+        if self.deadline.is_over:
+            for worker in self._others:
+                worker.stop()
 
     def _start(self) -> None:
         if not self._others:
@@ -181,7 +201,11 @@ def work() -> None:
     def listen() -> None:
         try:
             while True:
-                questions.put(_received(asked))
+                message = _received(asked)
+                if message:
+                    questions.put(message)
+                else:
+                    stop_all()
         except EOFError:
             os._exit(0)  # nobody is there to answer
 

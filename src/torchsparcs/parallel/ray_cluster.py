@@ -2,13 +2,16 @@
 
 import logging
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchsparcs.parallel.engine import Engine, Function
+from torchsparcs.training.deadline import OutOfTime
 
 RETRIES = 3  # of a part whose worker was lost
 PATIENCE = 10  # seconds, until a cluster must have answered
+LOOK = 1.0  # seconds after which whoever waits looks at the clock
 
 
 class RayEngine(Engine):
@@ -46,8 +49,11 @@ class RayEngine(Engine):
         lost = self._ray.exceptions
         try:
             while running:
-                (done,), _ = self._ray.wait(list(running), num_returns=1)
-                yield running.pop(done), self._ray.get(done)
+                found, _ = self._ray.wait(list(running), num_returns=1, timeout=LOOK)
+                for done in found:
+                    yield running.pop(done), self._ray.get(done)
+                if self.deadline.end + PATIENCE < time.time():  # they have not heard of Ctrl-C
+                    raise OutOfTime
         except (lost.WorkerCrashedError, lost.OutOfMemoryError, lost.NodeDiedError) as error:
             raise RuntimeError(
                 f"A part was given up: its Ray worker was lost {RETRIES + 1} times, killed or out "

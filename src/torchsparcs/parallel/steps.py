@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from torchsparcs.files.checkpoint import load_checkpoint, save_checkpoint
+from torchsparcs.training.deadline import Deadline
 from torchsparcs.training.devices import Ranks
 
 PARTS = "parts"  # the folder inside that of a run, while the run is unfinished
@@ -26,10 +27,13 @@ class Steps:
     """Finished steps by their names, each in a file that is whole or not there.
 
     Without a folder nothing is kept. Of several processes the first reads and writes for all.
+    Time that was spent before is taken from that to the ``deadline``; once that was made now, by
+    Ctrl-C, nothing is kept, as it may be cut short.
     """
 
     def __init__(self, folder: Path | None = None, ranks: Ranks | None = None):
         self.folder, self.ranks = folder, ranks if ranks is not None else Ranks()
+        self.deadline = Deadline()
         self.is_locked = False
         self._before, self._started = 0.0, time.perf_counter()
 
@@ -89,13 +93,15 @@ class Steps:
         if path is None or not self.ranks.first(path.exists):
             return None
         state = self.ranks.first(lambda: load_checkpoint(path))
-        self._before, self._started = max(self.seconds, state["seconds"]), time.perf_counter()
+        spent = max(0.0, state["seconds"] - self.seconds)
+        self._before, self._started = self.seconds + spent, time.perf_counter()
+        self.deadline.hasten(spent)
         return state["found"]
 
     def keep(self, name: str, result: Any) -> None:
         self.check_there()
         path, seconds = self.path(name), self.seconds
-        if path is not None:
+        if path is not None and not self.deadline.is_stopped:
             self.ranks.first(lambda: save_checkpoint(path, {"seconds": seconds, "found": result}))
 
     def check_there(self) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 from torchsparcs.files.visible import shortened
 from torchsparcs.report.columns import kinds_words
-from torchsparcs.report.wording import counted, duration_words, judged_by, shape_words
+from torchsparcs.report.wording import counted, ended_by, judged_by, shape_words
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.tables.target import Target
+from torchsparcs.training.progress import duration_words
 
 MOST_CLASSES, MOST_OUTPUTS = 20, 10  # by name
 
@@ -35,6 +36,7 @@ def _data(result: SearchResult) -> dict[str, str | None]:
     return {
         "name": shortened(settings.get("data", "not recorded" if is_table else "")),
         "rows": f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}",
+        "searched on": _sample(settings),
         "row": None if is_table else shape_words(result),
         "columns": kinds_words(result.inputs.columns) if is_table else None,
         "dropped": ", ".join(map(shortened, settings.get("dropped", []))),
@@ -42,6 +44,14 @@ def _data(result: SearchResult) -> dict[str, str | None]:
         "judged by": _score(result),
         **_aim(result, result.target),
     }
+
+
+def _sample(settings: dict[str, Any]) -> str | None:
+    """The rows of the sample, where there was one."""
+    searched = settings.get("rows_searched", settings["rows"])
+    if searched >= settings["rows"]:
+        return None
+    return f"{searched:,} of the rows; what was found, fitted to all and judged by the others"
 
 
 def _score(result: SearchResult) -> str:
@@ -86,6 +96,7 @@ def _search(result: SearchResult) -> dict[str, str | None]:
         "penalty weights": ", ".join(penalties) if is_table else None,
         "fits": None if fits == 1 else shares,
         "budget": "none" if budget is None else counted(budget, "parameter"),
+        "ended": ended_by(settings),
         "seed": str(settings["seed"]),
     }
 

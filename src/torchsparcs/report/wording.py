@@ -9,6 +9,7 @@ from torchsparcs.files.visible import shortened
 from torchsparcs.searching.default_scoring import RARE
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.searching.scoring import Scoring
+from torchsparcs.training.progress import duration_words
 
 
 def counted(number: int, noun: str) -> str:
@@ -28,19 +29,6 @@ def ratio_words(larger: float, smaller: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"
 
 
-def duration_words(seconds: float) -> str:
-    """
-    >>> duration_words(43.5), duration_words(754), duration_words(9000)
-    ('44 s', '12 min 34 s', '2 h 30 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
 def judged_by(settings: dict[str, Any]) -> str:
     """The rows that gave the scores."""
     rows, fits = settings["judged_rows"], settings["fits"]
@@ -51,6 +39,14 @@ def judged_by(settings: dict[str, Any]) -> str:
         kept = "" if group is None else f", whole groups of {shortened(group)}"
         return f"the {rows:,} rows in turn ({fits - 1}-fold cross-validation{kept})"
     return f"{rows:,} held-out rows"
+
+
+def ended_by(settings: dict[str, Any]) -> str | None:
+    """What ended a search before it was done, None where nothing did."""
+    budget, ended = settings.get("time_budget"), settings.get("ended")
+    if ended == "budget" and budget is not None:
+        return f"by the time budget of {duration_words(budget)}"
+    return "by Ctrl-C" if ended == "interrupt" else None
 
 
 def where_judged(settings: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from torchsparcs.cutting.neurons import cut_to
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.folded import FoldedData, Judgement
 from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.deadline import Deadline, Turn
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.tasks import predict
@@ -22,7 +23,7 @@ from torchsparcs.training.tasks import predict
 ROWS_PER_SOURCE = 4  # of data, for the least squares of a cut
 FEWEST_ROWS = 2000
 
-Work = Callable[[list[DirectSpace], Any], list[list[DirectSpace]]]
+Work = Callable[[list[DirectSpace], Any, Deadline], list[list[DirectSpace]]]
 
 
 class DenseFamily:
@@ -51,7 +52,7 @@ class DenseFamily:
     def shared_out(
         self, name: str, work: Work, groups: list[list[DirectSpace]], options: Sequence[Any]
     ) -> list[list[list[DirectSpace]]]:
-        """The groups that ``work`` makes of each group and its option, on any worker.
+        """The groups that ``work`` makes of each group and its option, on any worker, in its time.
 
         It is given to ``work`` where it is done; what was kept under ``name`` is not done again.
         """
@@ -59,7 +60,8 @@ class DenseFamily:
 
         def compute() -> list[list[list[list[Tensor]]]]:
             sent = here if self.executor.engine.workers == 1 else torch.device("cpu")
-            there = partial(_worked, work, self.executor.place or here)
+            turn = self.executor.turn(len(groups))
+            there = partial(_worked, work, turn, self.executor.place or here)
             todo = [[_to(direct, sent) for direct in group] for group in groups]
             found = self.executor.map(there, list(zip(todo, options, strict=True)))
             return [
@@ -105,19 +107,22 @@ def compact(direct: DirectSpace) -> CompactNetwork:
 
 
 def _worked(
-    work: Work, device: str | torch.device, item: tuple[list[DirectSpace], Any]
+    work: Work, turn: Turn, device: str | torch.device, item: tuple[list[DirectSpace], Any]
 ) -> list[list[DirectSpace]]:
     """What ``work`` makes on ``device`` of the networks of ``item``, brought back to their own."""
     directs, option = item
     home = directs[0].weights.device
-    made = work([_to(direct, device) for direct in directs], option)
+    made = work([_to(direct, device) for direct in directs], option, turn.begun())
     return [[_to(direct, home) for direct in group] for group in made]
 
 
 def _cut_group(
-    inputs: list[Tensor], directs: list[DirectSpace], size: int
+    inputs: list[Tensor], directs: list[DirectSpace], size: int, deadline: Deadline
 ) -> list[list[DirectSpace]]:
-    """The fits of a group cut to a size, those that judge no larger than the last."""
+    """The fits of a group cut to a size, those that judge no larger than the last.
+
+    Half of a cut is of no use: it is done whatever the deadline.
+    """
     rows = [part.to(directs[0].weights.device) for part in inputs]
     last = cut_to(directs[-1], rows[-1], size)
     size = min(size, parameter_count(last))

@@ -16,13 +16,14 @@ import torch
 from torchsparcs.compact.direct import DirectSpace, connection_count, is_read
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.searching import drawing
+from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.dense import DenseFamily
 from torchsparcs.searching.drawing import SHAPES, Shape, drawn
 from torchsparcs.searching.fit_rows import FitRows, Recipe
 from torchsparcs.searching.folded import Judgement
 from torchsparcs.searching.lanes import descended
 from torchsparcs.searching.teaching import lessons
-from torchsparcs.training.progress import stage
+from torchsparcs.training.deadline import Deadline
 
 DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and its neighbours do
 NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
@@ -49,7 +50,7 @@ class Finishing:
     """Finer and better fitted networks from the rungs of a ladder.
 
     ``widest`` and ``deepest`` are the most hidden neurons in a layer and the most layers of a plain
-    network, ``effort`` a share of the usual turns, for a quick look.
+    network, ``effort`` a share of the usual turns, for a quick look; ``clock`` says how long.
     """
 
     def __init__(
@@ -61,10 +62,10 @@ class Finishing:
         widest: int | None = None,
         deepest: int | None = None,
         effort: float = 1.0,
-        progress: bool = False,
+        clock: Clock,
     ):
         self.family, self.folded, self.seed = family, family.folded, seed
-        self.outputs, self.widest, self.progress = outputs, widest, progress
+        self.outputs, self.widest, self.clock = outputs, widest, clock
         self.shapes = [each for each in SHAPES if deepest is None or each.layers <= deepest]
         self.effort = min(1.0, effort)
         rows = FitRows.of(self.folded, seed)
@@ -88,25 +89,25 @@ class Finishing:
         The best one of ``linear`` is cut as well.
         """
         rungs, bands = [*filter(_is_sound, rungs)], self._bands(largest)
-        if not rungs:
+        if not rungs or self.clock.is_over:
             return []
-        with stage("asking a teacher", self.progress):
+        with self.clock.stage("teacher", "asking a teacher"):
             said = self.family.executor.steps.step("lessons", lambda: lessons(self.rows, self.seed))
             self.rows = replace(self.rows, lessons=said)
         found: list[Cooked] = []
-        with stage("second-order fits", self.progress):
-            decays: dict[str, float] = {}
-            for band in reversed(bands):
-                found += self._fitted_in(band, rungs, decays)
-            for band in self._larger_bands(bands[0], largest):
-                if not _is_better_above(found, band[0] / BAND):
-                    break
+        decays: dict[str, float] = {}
+        larger = self._larger_bands(bands[0], largest)
+        for left, band in reversed([*enumerate([*reversed(larger), *bands], 1)]):
+            is_vain = band in larger and not _is_better_above(found, band[0] / BAND)
+            if is_vain or self.clock.is_over:
+                break
+            with self.clock.stage("fits", f"second-order fits to {band[1]:,.0f} parameters", left):
                 found += self._fitted_in(band, rungs, decays)
         lanes: dict[str, list[Cooked]] = {"linear": [max(linear, key=_score)]}
         for band in bands:
             for lane, starts in self._starts(found, band).items():
                 lanes.setdefault(lane, []).append(starts)
-        with stage("cutting single connections", self.progress):
+        with self.clock.stage("single", "cutting single connections"):
             cut = self._cut([*lanes.values()])
         return [rung for rung, _ in found] + cut
 
@@ -132,8 +133,8 @@ class Finishing:
             far = self._best_of(
                 f"{name} far", [starts[place][0] for place in new], [DECAYS] * len(new)
             )
-            for place, best in zip(new, far, strict=True):
-                starts[place] = best
+            for place, start in zip(new, far, strict=True):
+                starts[place] = start
         near = [[recipe.decay * by for by in NEIGHBOURS] for _, recipe in starts]
         best = self._best_of(f"{name} near", [rung for rung, _ in starts], near)
         losses = [self.rows.loss(rung.networks) for rung, _ in best]
@@ -325,10 +326,15 @@ def _part(rung: Rung, fits: slice) -> Rung:
 
 
 def _fits(
-    rows: FitRows, turns: int, fits: slice, networks: list[DirectSpace], recipes: list[Recipe]
+    rows: FitRows,
+    turns: int,
+    fits: slice,
+    networks: list[DirectSpace],
+    recipes: list[Recipe],
+    deadline: Deadline,
 ) -> list[list[DirectSpace]]:
     """Groups fitted where their networks are, each by its recipe."""
-    return rows.to(networks[0].weights.device).fitted(networks, recipes, turns, fits)
+    return rows.to(networks[0].weights.device).fitted(networks, recipes, turns, fits, deadline)
 
 
 def _is_better_above(found: Sequence[Cooked], size: float) -> bool:

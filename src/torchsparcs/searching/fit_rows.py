@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torchsparcs.compact.direct import DirectSpace
 from torchsparcs.compact.fitting import fitted, row_losses
 from torchsparcs.searching.folded import FoldedData
+from torchsparcs.training.deadline import Deadline
 
 MOST_ROWS, FEWEST_ROWS = 10_000, 200  # that are fitted to, of all and of each fit
 
@@ -82,7 +83,12 @@ class FitRows:
         return float(((each * shares).sum() / shares.sum()).nan_to_num(nan=math.inf))
 
     def fitted(
-        self, networks: list[DirectSpace], recipes: list[Recipe], turns: int, fits: slice
+        self,
+        networks: list[DirectSpace],
+        recipes: list[Recipe],
+        turns: int,
+        fits: slice,
+        deadline: Deadline,
     ) -> list[list[DirectSpace]]:
         """Groups of those ``fits``, one after the other, each fitted by its recipe."""
         count = len(networks) // len(recipes)
@@ -93,6 +99,7 @@ class FitRows:
             [recipe.decay for recipe in recipes for _ in range(count)],
             self.task,
             turns=turns,
+            deadline=deadline,
         )
         return [found[start : start + count] for start in range(0, len(found), count)]
 

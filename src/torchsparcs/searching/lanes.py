@@ -9,6 +9,7 @@ from torch import Tensor
 from torchsparcs.compact.direct import DirectSpace, connection_count
 from torchsparcs.cutting.connections import cut_connections
 from torchsparcs.searching.fit_rows import FitRows, Recipe
+from torchsparcs.training.deadline import NEVER, Deadline
 
 FINE_BELOW = 300  # numbers: larger networks are cut in larger steps, and mended by fewer turns
 SHRINK, COARSE_SHRINK = 0.75, 0.6  # from one size to the next
@@ -21,11 +22,13 @@ def descended(
     turns: int,
     networks: list[DirectSpace],
     lanes: list[list[Recipe]],
+    deadline: Deadline = NEVER,
 ) -> list[list[DirectSpace]]:
     """Lanes side by side, one step of each after the other; what is cut is fitted together.
 
     ``networks`` are those of all lanes, group by group, with a recipe for each group. For each lane
-    there are as many groups as steps times starts, empty where there is none.
+    there are as many groups as steps times starts, empty where there is none. At the deadline it
+    ends.
     """
     rows, fits = rows.to(networks[0].weights.device), rows.fits
     seen = [rows.inputs[weights > 0] for weights in rows.weights]
@@ -34,10 +37,15 @@ def descended(
     found: list[list[list[DirectSpace]]] = [[] for _ in lanes]
     asked = {place: next(walk) for place, walk in enumerate(walks)}
     while asked := {place: cut for place, cut in asked.items() if cut is not None}:
+        if deadline.is_over:
+            break
         cuts = [each for cut, _ in asked.values() for each in cut]
         recipes = [recipe for _, some in asked.values() for recipe in some]
-        spent = turns if max(map(connection_count, cuts)) <= FINE_BELOW else turns * COARSE_TURNS
-        fitted = iter(rows.fitted(cuts, recipes, math.ceil(spent), slice(0, fits)))
+        largest = max(map(connection_count, cuts))
+        spent = turns if largest <= FINE_BELOW else turns * COARSE_TURNS
+        steps = 1 + math.log(smallest / max(smallest, largest), SHRINK)  # about, that are left
+        until = deadline.part(1 / steps)
+        fitted = iter(rows.fitted(cuts, recipes, math.ceil(spent), slice(0, fits), until))
         for place, (_, some) in asked.items():
             made, asked[place] = walks[place].send([next(fitted) for _ in some])
             found[place] += made

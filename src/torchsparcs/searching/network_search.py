@@ -1,5 +1,6 @@
 """The search of a network of one's own: trained once for each fit, then cut rung by rung."""
 
+import contextlib
 import copy
 import dataclasses
 import hashlib
@@ -20,6 +21,7 @@ from torchsparcs.cutting.model_ladder import LOOKED_AT, Fit, ModelFamily, descen
 from torchsparcs.export.saving import load, save
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.parallel.steps import CHECKPOINT
+from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.folded import Judgement, Rows, counted_rows
 from torchsparcs.searching.network_data import (
@@ -34,6 +36,7 @@ from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Pair, digest
+from torchsparcs.training.deadline import OutOfTime, Turn
 from torchsparcs.training.history import History
 from torchsparcs.training.progress import cutting_progress
 from torchsparcs.training.tasks import predict
@@ -42,6 +45,8 @@ from torchsparcs.training.train import train
 TUNING_SHARE = 6  # as many epochs of the training for one of a rung
 AT_ONCE = 512  # rows that are judged together
 NOTHING = 0.05  # of the loss of a constant answer is next to nothing
+SHARES = {"training": 0.6, "cutting": 0.4}  # of the time
+EXPECTED_RUNGS, FEWEST_LEFT = 12, 4  # of the ladder, by which its time is shared out
 GIVEN_UP = 0.5  # of what the best loss gains over a constant answer: lower rungs are not worth it
 
 
@@ -74,12 +79,14 @@ class NetworkSearch:
         self.folded = folded_rows(
             self.network, counted_rows(*data), self.config, validation, scoring
         )
+        self.whole = self.folded
         if self.config.patience is not None and self.folded.fits > 1:
             raise ValueError(
                 "Expected no patience where folds judge a network: each fit would stop at another "
                 f"epoch. Got {self.config.patience}; hold out a share of the rows instead."
             )
         self.progress = False
+        self.clock = Clock(executor, SHARES)
         self.judged: list[tuple[int, Judgement]] = []  # every network, by its size
         self.asked = {
             "network": repr(network),
@@ -100,19 +107,25 @@ class NetworkSearch:
         return [*(network.channels if isinstance(network, SpectralChain) else network.widths)]
 
     def run(self, largest: int | None) -> Outcome:
-        """Train, cut and judge. Ctrl-C ends the cutting with what was found so far."""
+        """Train, cut and judge. Ctrl-C or the time ends the cutting with what was found so far."""
         try:
             trained, history = self._trained()
-        except KeyboardInterrupt as error:
-            if self.executor.steps.folder is not None:
-                raise
+        except (KeyboardInterrupt, OutOfTime) as error:
             words = "The search was interrupted in its training; there is no network to show yet."
+            if self.executor.steps.folder is not None:
+                words = "What is done is kept: the same call with resume=True goes on from here."
             raise KeyboardInterrupt(words) from error
         tuning = tuning_of(self.config, normalise=self._normalise)
         rungs: list[Rung[nn.Module, Judgement]] = []
         try:
-            with cutting_progress(self.progress) as show:
-                for rung in self._rungs([extract(network) for network in trained], tuning, largest):
+            with cutting_progress(self.progress) as show, contextlib.suppress(OutOfTime):
+                found = self._rungs([extract(network) for network in trained], tuning, largest)
+                while not (rungs and self.clock.is_over):
+                    left = max(FEWEST_LEFT, EXPECTED_RUNGS - len(rungs))
+                    with self.clock.stage("cutting", "cutting", left):
+                        rung = next(found, None)
+                    if rung is None:
+                        break
                     show(f"{rung.parameters:,} parameters, score {rung.judgement.score:.4f}")
                     rungs.append(rung)
         except KeyboardInterrupt as error:
@@ -170,19 +183,31 @@ class NetworkSearch:
             todo = [
                 fit for fit, name in enumerate(names) if done[name] is None and name not in begun
             ]
-            items = [(networks[fit], *self.folded.of_fit(fit), self.config) for fit in todo]
-            for place, outcome in self._as_done(_train_fit, items):
-                name = names[todo[place]]
-                done[name] = outcome
-                steps.keep(name, outcome)
+            with self.clock.stage("training", "training"):
+                turn = self._turn(len(todo))
+                items = [
+                    (networks[fit], *self.folded.of_fit(fit), self.config, turn) for fit in todo
+                ]
+                for place, outcome in self._as_done(_train_fit, items):
+                    name = names[todo[place]]
+                    done[name] = outcome
+                    steps.keep(name, outcome)
         for fit, (name, network) in enumerate(zip(names, networks, strict=True)):
             outcome = done[name]
             if outcome is None:
-                history = self._train(name, network, fit)
+                with self.clock.stage("training", "training", len(names) - fit):
+                    history = self._train(name, network, fit)
             else:
                 network.load_state_dict(outcome["state"])
                 history = History(**outcome["history"])
         return networks, history
+
+    def _turn(self, items: int) -> Turn | None:
+        """The time of each of so many trainings, None where there is no deadline."""
+        deadline = self.executor.deadline
+        if deadline is None:
+            return None
+        return Turn(deadline, deadline.left / math.ceil(items / self._workers))
 
     @property
     def _workers(self) -> int:
@@ -232,6 +257,7 @@ class NetworkSearch:
             checkpoint=checkpoint,
             resume="auto" if checkpoint is not None else False,
             progress=self.progress,
+            _deadline=self.executor.deadline,
         )
         steps.keep(name, {"state": network.state_dict(), "history": history.state_dict()})
         if checkpoint is not None and self.executor.engine.ranks.is_first:
@@ -250,7 +276,9 @@ class NetworkSearch:
             data, weights = self.folded.of_fit(fit)
             fits.append(Fit(data, some_rows(data, LOOKED_AT, tuning.seed, like), weights))
         task = str(tuning.task)
-        family = ModelFamily(fits, self._judged, task, self._normalise, self._kept, self._map)
+        family = ModelFamily(
+            fits, self._judged, task, self._normalise, self._kept, self._map, self._turn
+        )
         constant = self._constant_loss(models)
         best, is_reached = math.inf, False
         for rung in descend(family, models, tuning, constant=constant, through=largest):
@@ -336,10 +364,13 @@ def _there(function: Callable[[Any], Any], device: str | torch.device, item: Any
     return moved(function(moved(item, device)), "cpu")
 
 
-def _train_fit(item: tuple[nn.Module, Pair, Tensor | None, TrainConfig]) -> dict[str, Any]:
+def _train_fit(
+    item: tuple[nn.Module, Pair, Tensor | None, TrainConfig, Turn | None],
+) -> dict[str, Any]:
     """Train one fit; its state and history."""
-    network, data, weights, config = item
-    history = train(network, data, config, weights=weights, progress=False)
+    network, data, weights, config, turn = item
+    until = None if turn is None else turn.begun()
+    history = train(network, data, config, weights=weights, progress=False, _deadline=until)
     state = {name: value.cpu() for name, value in network.state_dict().items()}
     return {"state": state, "history": history.state_dict()}
 

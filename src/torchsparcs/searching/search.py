@@ -1,9 +1,13 @@
 """From data to the front of score against size, in one call."""
 
 import contextlib
+import math
 import operator
 import reprlib
+import time
+import warnings
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,9 +31,14 @@ from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.deadline import Deadline, stopped_by_user
 from torchsparcs.training.devices import one_thread, resolve_device
 
 __all__ = ["SearchConfig", "search"]
+
+AFTERWARDS = 0.03  # of a time budget is for what comes after the last stage
+STOPPING = "Stopping: the best front so far will be kept. Ctrl-C again aborts."
+STOPPED = "The search was stopped by Ctrl-C: this is the best front that it had found."
 
 
 def search(
@@ -54,6 +63,7 @@ def search(
     engine: str | Engine = "auto",
     checkpoint: str | Path | Steps | None = None,
     resume: bool | Literal["auto"] = False,
+    time_budget: float | None = None,
     progress: bool = True,
 ) -> SearchResult:
     """The front of score against size for a table, from populations of spectral networks.
@@ -79,6 +89,9 @@ def search(
     a candidate has as ``expected`` is corrected for that choice. Columns are standardised with all
     rows.
 
+    The first Ctrl-C ends the search of a table with the best front so far and a warning, the second
+    at once.
+
     A network of your own, a ``SpectralCNN`` say, is trained once, then cut and fine-tuned rung by
     rung: ``search(images, labels, network=SpectralCNN([3, 32, 64, 64, 10]))``.
 
@@ -86,7 +99,9 @@ def search(
         X: (rows, columns), an array, tensor or DataFrame of numbers, text and dates, some of them
             missing; all of it becomes standardised numbers, and how travels with the result.
             A :class:`RowStream` or a memory map need not fit into memory: one pass learns from all
-            rows how to standardise them, and draws those the search works on.
+            rows how to standardise them, and draws those the search works on. From 30,000 rows on
+            it searches on 15,000 of them; what is on the front is then fitted to all, and judged by
+            rows outside the sample.
         y: (rows,), or (rows, outputs) for regression; a stream has its own.
         network: a :class:`SpectralNetwork`, :class:`SpectralChain` or :class:`SpectralCNN` to be
             searched in place of dense networks for a table. X and y are then arrays or tensors as
@@ -128,9 +143,13 @@ def search(
             from there and ends with the same networks, bit for bit, as a search that was never
             interrupted. It is yours to delete once the result is saved.
         resume: True needs work to go on with, False refuses it, ``"auto"`` takes what there is.
+        time_budget: seconds after which it ends with the best front so far, at the latest with the
+            linear model; time that was spent before resuming counts. Every stage has its share, so
+            that what is found depends on how fast the machine is at that moment.
         progress: say on the terminal what is being done.
     """
     run: TableSearch | NetworkSearch
+    started = time.time()
     executor = Executor(engine_of(engine), is_exact=True)
     ranks = executor.engine.ranks
     with ranks.same_call() as given:
@@ -140,6 +159,7 @@ def search(
         seed = None if seed is None else _whole("seed", seed)
         if seed is not None and not -(2**63) <= seed < 2**64:
             raise ValueError(f"Expected a seed of at most 64 bits. Got {reprlib.repr(seed)}.")
+        time_budget = _seconds(time_budget, ranks.world)
         on = resolve_device(device)
         executor.device = None if device == "auto" else on
         if network is not None:
@@ -188,11 +208,12 @@ def search(
         asked = {
             **run.asked,
             "max_parameters": max_parameters,
+            "time_budget": time_budget,
             "scoring": run.folded.scoring.name,
             "device": str(executor.place or on),
             "threads": threads,
             "versions": versions(),
-            "rows": run.folded.digest() if is_compared else "",
+            "rows": run.whole.digest() if is_compared else "",
         }
         own = ("device", "threads", "weights")  # the weights of the first process are the start
         given |= {name: value for name, value in asked.items() if name not in own}
@@ -203,6 +224,7 @@ def search(
         open_steps(checkpoint, asked, resume, ranks) as executor.steps,
         one_thread(on) if network is None else contextlib.nullcontext(),
         _workers(executor, engine, is_long=on.type == "cpu" and run.is_long),
+        _timed(run, started, time_budget),
     ):
         outcome = run.run(max_parameters)
         seconds = executor.steps.seconds
@@ -210,11 +232,14 @@ def search(
         "task": run.folded.task,
         **run.asked,
         **outcome.settings,
-        "rows": run.folded.rows,
+        "rows": run.whole.rows,
         "rows_seen": seen,
-        "judged_rows": len(run.folded.folds.judged),
+        "rows_searched": run.folded.rows,
+        "judged_rows": len(run.whole.folds.judged),
         "fits": run.folded.fits,
         "max_parameters": max_parameters,
+        "time_budget": time_budget,
+        "ended": run.clock.ended,
         **score_settings(run.folded.scoring),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
         "device": asked["device"],
@@ -247,6 +272,42 @@ def _workers(executor: Executor, engine: str | Engine, *, is_long: bool) -> Iter
     finally:
         if isinstance(engine, str):
             executor.engine.close()
+
+
+@contextlib.contextmanager
+def _timed(
+    run: TableSearch | NetworkSearch, started: float, time_budget: float | None
+) -> Iterator[None]:
+    """The deadline of ``run``, by its budget and by Ctrl-C, and what a person sees of its time."""
+    clock, executor = run.clock, run.executor
+    if executor.engine.ranks.world > 1:  # they would have to agree on the moment
+        with clock.shown(run.progress and isinstance(run, TableSearch)):
+            yield
+        return
+    seconds = math.inf if time_budget is None else time_budget * (1 - AFTERWARDS)
+    clock.deadline = Deadline(started + seconds)
+    executor.engine.deadline = executor.steps.deadline = clock.deadline
+    with (
+        stopped_by_user(clock.deadline, STOPPING),
+        clock.shown(run.progress and isinstance(run, TableSearch)),
+    ):
+        yield
+    if clock.ended == "interrupt":
+        warnings.warn(STOPPED, UserWarning, stacklevel=4)
+
+
+def _seconds(time_budget: float | None, processes: int) -> float | None:
+    """The time budget, checked."""
+    if time_budget is None:
+        return None
+    is_number = isinstance(time_budget, Real) and not isinstance(time_budget, bool)
+    if not is_number or not 0 < time_budget < math.inf:
+        raise ValueError(f"Expected time_budget in seconds, above 0. Got {time_budget!r}.")
+    if processes > 1:
+        raise ValueError(
+            f"Expected no time_budget where {processes} processes of torch.distributed work."
+        )
+    return float(time_budget)
 
 
 def _prepared(

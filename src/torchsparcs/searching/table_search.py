@@ -1,28 +1,34 @@
 """The search of a table: populations trained under a path of penalties, cut size by size."""
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
+import torch
+
 from torchsparcs.compact.direct import DirectSpace, direct_space, parameter_count, simplified
 from torchsparcs.cutting.ladder import Ladder
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.candidates import on_the_front
+from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
+from torchsparcs.searching.last_fits import last_fits, sampled
 from torchsparcs.searching.result import Attempt, Candidate
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork, checked_widths
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.deadline import OutOfTime
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import NonFiniteLossError
-from torchsparcs.training.progress import stage
 from torchsparcs.training.step import VECTOR
 
 PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
@@ -31,6 +37,11 @@ PATH_RATIO = 25.0  # from one penalty weight to the next
 FEWEST_GROUPS = 3
 FEW_ROWS = 300  # that need no wide networks
 SMALLEST_CUT = 50  # parameters of a network that loses whole neurons
+# What the stages of a search are expected to take; a time budget is shared out by it.
+SHARES = {
+    **{"linear": 0.03, "pilot": 0.1, "training": 0.2, "cutting": 0.2},
+    **{"teacher": 0.02, "fits": 0.2, "single": 0.2, "last": 0.05},
+}
 
 Rung = AnyRung[DirectSpace, Judgement]
 
@@ -57,7 +68,11 @@ class Outcome(NamedTuple):
 
 
 class TableSearch:
-    """A search on the standardised rows of a table."""
+    """A search on the standardised rows of a table.
+
+    ``folded`` are those that it works on, ``whole`` those of the last fits: others where they are
+    many.
+    """
 
     def __init__(
         self,
@@ -71,12 +86,14 @@ class TableSearch:
         config: SearchConfig,
         seed: int,
     ):
-        self.folded, self.config, self.seed, self.executor = folded, config, seed, executor
+        self.folded, self.whole = sampled(folded, seed)
+        self.config, self.seed, self.executor = config, seed, executor
         self.outputs, self.hidden, self.activation = outputs, hidden, activation
         self.penalty_weights = None if is_auto(penalty_weights) else checked_path(penalty_weights)
-        self.steps = config.steps_for(folded.rows)
+        self.steps = config.steps_for(self.folded.rows)
         self.smallest = 2 * outputs  # one column
         self.progress = False
+        self.clock = Clock(executor, SHARES)
         # what decides the outcome; bad widths are refused before anything is done
         self.asked = {
             "widths": [*self.widths],
@@ -115,13 +132,12 @@ class TableSearch:
         return checked_widths([inputs, *hidden, self.outputs])
 
     def run(self, largest: int | None) -> Outcome:
-        """Plan, train, cut and judge; nothing larger than ``largest`` is planned."""
-        with stage("looking for the largest penalty that matters", self.progress):
-            weights = self.penalty_weights or self._pilot_weights()
+        """Plan, train, cut and judge; nothing larger than ``largest`` is planned.
+
+        The linear model comes first: whenever time is over, there is something to give.
+        """
         folded, family = self.folded, DenseFamily(self.folded, self.executor)
         ladder = Ladder(family)
-        groups, history = self._trained_groups(family, weights)
-        rungs = ladder.top(groups)
         finishing = Finishing(
             family,
             self.outputs,
@@ -129,16 +145,31 @@ class TableSearch:
             widest=None if self.hidden is None else max(self.hidden, default=0),
             deepest=None if self.hidden is None else len(self.hidden),
             effort=min(self.config.steps, self.config.longest) / SearchConfig.steps,
-            progress=self.progress,
+            clock=self.clock,
         )
-        fitted = finishing.linear(rungs[0].network)
-        linear = [rung for rung, _ in fitted]
-        if folded.task == "regression":
-            (exact,) = ladder.top([family.least_squares(rungs[0].network)])
-            linear.append(replace(exact, group=LINEAR))
-        self._descend(ladder, rungs, largest)
-        rungs = [*linear, *rungs, *finishing.run(rungs, fitted, largest)]
-        return self._outcome(rungs, linear, weights, history, largest)
+        like = self._nothing()
+        with self.clock.stage("linear", "the linear model"):
+            self.executor.deadline = None  # it is fitted whatever happens
+            fitted = finishing.linear(like)
+            linear = [rung for rung, _ in fitted]
+            if folded.task == "regression":
+                (exact,) = ladder.top([family.least_squares(like)])
+                linear.append(replace(exact, group=LINEAR))
+        weights, history, rungs, finer = self.penalty_weights or [], History(), [], []
+        with contextlib.suppress(OutOfTime):
+            weights = self.penalty_weights or self._pilot_weights()
+            groups, history = self._trained_groups(family, weights)
+            rungs += ladder.top(groups)
+            self._descend(ladder, rungs, largest)
+            finer = finishing.run(rungs, fitted, largest)
+        return self._outcome([*linear, *rungs, *finer], linear, weights, history, largest)
+
+    def _nothing(self) -> DirectSpace:
+        """A network of the columns and outputs that connects none of them."""
+        inputs = self.folded.inputs
+        weights = inputs.new_zeros((self.outputs, inputs.shape[1]), dtype=torch.float64)
+        layers = torch.zeros(0, dtype=torch.int64, device=inputs.device)
+        return DirectSpace(weights, weights[:, 0], layers, self.activation)
 
     def _outcome(
         self,
@@ -166,13 +197,25 @@ class TableSearch:
         ]
         judged = [*zip(candidates, rungs, strict=True)]
         trusted = [each for each in judged if each[1].judgement.is_borne_out or each[1] is chosen]
+        best = next(one for one, rung in judged if rung is chosen)
+        if self.clock.ended and largest is not None:
+            largest = max(largest, min(one.parameters for one, _ in trusted))  # all there is
+        if self.whole is not self.folded:
+            family = DenseFamily(self.whole, self.executor)
+            front = [*on_the_front([one for one, _ in trusted], largest), best]
+            trusted = [each for each in trusted if any(each[0] is one for one in front)]
+            place = [one is best for one, _ in trusted].index(True)
+            with self.clock.stage("last", f"fitting {len(trusted)} networks to all rows"):
+                trusted = last_fits(family, trusted)
+            best = trusted[place][0]
+            alone = best.score  # nobody chose it by these rows
         return Outcome(
             [one for one, _ in trusted],
             expected_scores(
                 [rung.judgement.parts for _, rung in trusted],
                 [one.parameters for one, _ in trusted],
             ),
-            next(replace(one, expected=alone) for one, rung in judged if rung is chosen),
+            replace(best, expected=alone),
             history.thinned(),
             tuple(Attempt.of(one, rung.cuts) for one, rung in judged),
             {"widths": self.asked["widths"], "penalty_weights": weights},
@@ -184,7 +227,9 @@ class TableSearch:
     def _pilot_weights(self) -> list[float]:
         """A path of weights down from the smallest that recruits nothing, by a short training."""
         first, steps = self.folded.judging_fits(1), self.steps * PILOT_SHARE
-        population, _ = self._trained("pilot", first, steps, PILOT_WEIGHTS, STRATEGIES["asleep"])
+        asleep = STRATEGIES["asleep"]
+        with self.clock.stage("pilot", "looking for the largest penalty that matters"):
+            population, _ = self._trained("pilot", first, steps, PILOT_WEIGHTS, asleep)
         idle = [not any(counts) for counts in population.recruited]
         recruit_nothing = [w for w, is_idle in zip(PILOT_WEIGHTS, idle, strict=True) if is_idle]
         largest = min(recruit_nothing, default=PILOT_WEIGHTS[0] * math.sqrt(PATH_RATIO))
@@ -195,20 +240,22 @@ class TableSearch:
     ) -> tuple[list[list[DirectSpace]], History]:
         """Groups of fits for each strategy and penalty weight, and how they were trained.
 
-        A strategy that diverges is left out, unless all of them do.
+        A strategy that diverges, or for which there is no time, is left out, unless all are.
         """
         groups: list[list[DirectSpace]] = []
-        histories, failure = [], None
-        for name in self.config.ways:
-            with stage(f"training {name}", self.progress):
+        histories: list[History] = []
+        failure: Exception | None = None
+        for place, name in enumerate(self.config.ways):
+            left = len(self.config.ways) - place
+            with self.clock.stage("training", f"training {name}", left):
                 try:
                     population, history = self._trained(
                         f"training {name}", self.folded, self.steps, weights, STRATEGIES[name]
                     )
-                except NonFiniteLossError as error:
+                except (NonFiniteLossError, OutOfTime) as error:
                     failure = error
                     continue
-            groups += self._simplified(family, name, population)
+                groups += self._simplified(family, name, population)
             histories.append(history)
         if failure is not None and not groups:
             raise failure
@@ -258,7 +305,10 @@ class TableSearch:
             uncut = sum(rung.parameters <= size for rung in left)
             some = [math.floor(size * shrink ** (n / len(left))) for n in range(len(left))]
             tuning = self._tuning(0.5 + place / len(sizes))  # the small need it most
-            with stage(f"cutting to {size:,} parameters", self.progress):
+            if self.clock.is_over:
+                return
+            still = len(sizes) - place + 1
+            with self.clock.stage("cutting", f"cutting to {size:,} parameters", still):
                 found = ladder.step(left, some, tuning)
             if not found:
                 return  # it diverges; what was found stays

@@ -4,6 +4,7 @@
 __all__ = [
     "config",
     "data",
+    "deadline",
     "devices",
     "history",
     "loop",

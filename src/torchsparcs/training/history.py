@@ -1,6 +1,8 @@
 """What a training leaves behind: one entry per epoch, and the eigenvalues now and then."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -67,15 +69,17 @@ class History:
     def joined(self, other: "History") -> "History":
         """The history of all members from those of two parts, or of two populations.
 
-        A layer that one of them has not, or has narrower, counts as asleep there.
+        A layer that one of them has not, or has narrower, counts as asleep there. One that ended
+        earlier, by the clock, stays as it was.
         """
         lists: dict[str, Any] = {
-            name: [a + b for a, b in zip(getattr(self, name), getattr(other, name), strict=True)]
-            for name in (*MEASURED, "recruited", "seconds")
+            name: [a + b for a, b in _pairs(getattr(self, name), getattr(other, name))]
+            for name in (*MEASURED, "recruited")
         }
+        lists["seconds"] = [a + b for a, b in zip_longest(self.seconds, other.seconds, fillvalue=0)]
         snapshots = [
-            (epoch, _side_by_side(mine, others))
-            for (epoch, mine), (_, others) in zip(self.snapshots, other.snapshots, strict=True)
+            (max(epoch, another), _side_by_side(mine, others))
+            for (epoch, mine), (another, others) in _pairs(self.snapshots, other.snapshots)
         ]
         return replace(self, snapshots=snapshots, **lists)
 
@@ -86,6 +90,12 @@ class History:
 
     def state_dict(self) -> dict[str, Any]:
         return dict(vars(self))
+
+
+def _pairs(mine: list[Any], others: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Those of both; the last one of the shorter list for all that the other has more."""
+    for place in range(max(len(mine), len(others))):
+        yield mine[min(place, len(mine) - 1)], others[min(place, len(others) - 1)]
 
 
 def _side_by_side(mine: dict[str, Tensor], others: dict[str, Tensor]) -> dict[str, Tensor]:

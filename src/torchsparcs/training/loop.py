@@ -25,6 +25,7 @@ from torchsparcs.training.checkpoint import (
 )
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, MemberData, Pair, is_pair, placed
+from torchsparcs.training.deadline import Deadline, OutOfTime
 from torchsparcs.training.devices import Ranks
 from torchsparcs.training.history import History
 from torchsparcs.training.progress import training_progress
@@ -32,6 +33,7 @@ from torchsparcs.training.step import CapturedStep, TrainingStep
 from torchsparcs.training.tasks import Evaluation, evaluate, restored_mode
 
 SAVING_SHARE = 0.02  # of the time may go into checkpoints
+HASTE = 0.02  # of a training that its time may be ahead of its steps before it hurries
 LOSSES = 64  # of single steps, kept as one tensor
 
 
@@ -43,7 +45,8 @@ class TrainingLoop:
     """One training; its state is whole between any two steps.
 
     ``checkpoint``: the file to save it to. ``is_part``: the module is a part of a population, whose
-    other members may be elsewhere.
+    other members may be elsewhere. ``deadline``: it ends then with fewer steps, whose schedule
+    follows the clock; by the end of the whole it is left as it is, like a training at Ctrl-C.
     """
 
     def __init__(
@@ -57,8 +60,10 @@ class TrainingLoop:
         checkpoint: Path | None = None,
         ranks: Ranks | None = None,
         is_part: bool = False,
+        deadline: Deadline | None = None,
     ):
         self.module, self.config, self.checkpoint = module, config, checkpoint
+        self.deadline = deadline
         self.ranks = ranks if ranks is not None else Ranks()
         self.validation, self.is_part = validation, is_part
         self.members = members_of(module)
@@ -107,22 +112,27 @@ class TrainingLoop:
         with (
             seeded_generators(config.seed + ranks.rank, self.device, self.is_silent),
             restored_mode(self.module),
-            interruption() as is_interrupted,
+            interruption(self.deadline) as is_interrupted,
         ):
             if resume and path is not None:
                 restore_(self, ranks.first(lambda: load_checkpoint(path)))
             else:
                 self.history.take_snapshot(self.module)
                 self._save()
+            if ranks.world == 1 and is_interrupted():
+                self._stop_for_the_user()
+            self._pace()
             take_step = CapturedStep(self.training_step) if config.capture else self.training_step
             with training_progress(config, self.epoch, progress and ranks.is_first) as show:
-                while self.epoch < config.epochs and not self.history.stopped_early:
+                while not self._is_over:
                     self.module.train()
                     for batch in self._remaining_batches():
                         self.training_step.set_progress(self._progress())
                         self._close_step(batch, take_step(*batch))
                         if ranks.world == 1 and is_interrupted():
                             self._stop_for_the_user()
+                        if self._is_out_of_time:
+                            break
                     self._close_epoch()
                     show(self.history)
                     if on_epoch is not None:
@@ -135,16 +145,37 @@ class TrainingLoop:
             self.module.load_state_dict(self.best_state)
         return self.history
 
-    def _progress(self) -> float:
-        """The share of the training that is done."""
+    def _pace(self) -> None:
+        """Note the time from here to the deadline, and what is done before it."""
+        self.time_left = math.inf if self.deadline is None else self.deadline.left
+        self.done_before = self._done()
+
+    def _done(self) -> float:
+        """The share of the steps that is done."""
         share = self.steps_done / self.steps_per_epoch if self.steps_per_epoch else 0.0
         return (self.epoch + share) / self.config.epochs
 
+    def _progress(self) -> float:
+        """The share of the training that is done: of its steps, or of its time if that is less."""
+        done = self._done()
+        if self.deadline is None or math.isinf(self.time_left):
+            return done
+        passed = 1 - self.deadline.left / self.time_left if self.time_left else 1.0
+        return max(done, self.done_before + (1 - self.done_before) * passed - HASTE)
+
+    @property
+    def _is_out_of_time(self) -> bool:
+        return self.deadline is not None and self.deadline.is_over
+
+    @property
+    def _is_over(self) -> bool:
+        is_last = self.epoch == self.config.epochs or self.history.stopped_early
+        return is_last or (self.epoch > 0 and self._is_out_of_time)
+
     def _is_time_to_save(self) -> bool:
         """Whether it is the end, or ``SAVING_SHARE`` of the time allows a checkpoint."""
-        over = self.epoch == self.config.epochs or self.history.stopped_early
         since = time.perf_counter() - self.saved_at
-        return over or self.saving_seconds <= SAVING_SHARE * since
+        return self._is_over or self.saving_seconds <= SAVING_SHARE * since
 
     def _save(self) -> None:
         if self.checkpoint is not None:
@@ -252,13 +283,21 @@ class TrainingLoop:
             advice = (
                 f"Saved to {self.checkpoint}; the same call with resume=True goes on from there."
             )
+        if self.deadline is not None:
+            raise OutOfTime
         where = f"epoch {self.epoch + 1}, after step {self.steps_done}"
         raise KeyboardInterrupt(f"Training interrupted in {where}. {advice}")
 
 
 @contextlib.contextmanager
-def interruption() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C as a flag, so that a run stops between two steps; pressed again it acts at once."""
+def interruption(deadline: Deadline | None) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C as a flag, so that a run stops between two steps; pressed again it acts at once.
+
+    Where there is a deadline, it is whoever set it who looks after Ctrl-C.
+    """
+    if deadline is not None:
+        yield lambda: deadline.is_final
+        return
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed.is_set

@@ -72,6 +72,19 @@ def cutting_progress(enabled: bool) -> Iterator[Callable[[str], None]]:
         raise KeyboardInterrupt("The cutting was interrupted; nothing was changed.") from None
 
 
+def duration_words(seconds: float) -> str:
+    """
+    >>> duration_words(43.5), duration_words(754), duration_words(9000)
+    ('44 s', '12 min 34 s', '2 h 30 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
 def _range(value: Any, form: str) -> str:
     """A number, or the smallest and largest of a population's."""
     if not isinstance(value, (list, tuple)):

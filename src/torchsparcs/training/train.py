@@ -13,6 +13,7 @@ from torchsparcs.spectral.population import members_of
 from torchsparcs.training.checkpoint import comparable
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, data_of_members, digest, is_pair
+from torchsparcs.training.deadline import Deadline
 from torchsparcs.training.devices import Ranks
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import TrainingLoop
@@ -64,6 +65,7 @@ def train(
     on_epoch: Callable[[History], Any] | None = None,
     progress: bool = True,
     _is_part: bool = False,
+    _deadline: Deadline | None = None,
 ) -> History:
     """Train ``module`` in place, on the device where it is, and say how it went.
 
@@ -140,10 +142,12 @@ def train(
             check_data(part.module, part.data, config.task)
             if part.validation is not None:
                 check_data(part.module, part.validation, config.task, name="validation data")
+            until = None if _deadline is None else _deadline.part(1 / (1 + len(todo)))
+            loop = TrainingLoop(
+                *part, checkpoint=file, ranks=ranks, is_part=_is_part, deadline=until
+            )
             histories.append(
-                TrainingLoop(*part, checkpoint=file, ranks=ranks, is_part=_is_part).run(
-                    resume=is_begun and file is not None, on_epoch=on_epoch, progress=progress
-                )
+                loop.run(resume=is_begun and file is not None, on_epoch=on_epoch, progress=progress)
             )
             if members is not None:
                 population.replace_part(members, part.module)

@@ -1,0 +1,139 @@
+"""The clock of a search: its stages, the time that each may take, and what a person sees of it."""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+
+from torchsparcs.parallel.executor import Executor
+from torchsparcs.training.deadline import Deadline
+from torchsparcs.training.progress import duration_words
+
+EVERY, SINCE = 10.0, 2.0  # seconds between plain lines: at most, and before the next stage's
+REFRESH = 4  # times a second, on a terminal
+
+
+class Clock:
+    """Stages one after the other, of which each has its share of the time.
+
+    What is left of the time to the ``deadline`` is shared out anew at every stage; so is, without
+    one, the guess of how long the rest will take, by what the stages so far have taken.
+
+    Args:
+        executor: it is given the deadline of each stage.
+        shares: by the names of the stages, in their order, what each is expected to take.
+        deadline: of the whole; None where Ctrl-C is not its business.
+    """
+
+    def __init__(
+        self, executor: Executor, shares: Mapping[str, float], deadline: Deadline | None = None
+    ):
+        self.executor, self.shares, self.deadline = executor, dict(shares), deadline
+        self.is_cut_short = False
+        self._started = time.time()
+        self._stage, self._text = "", ""
+        self._rest = 0.0  # of the share of the running stage, the running part not counted
+        self._part, self._part_started = 0.0, self._started
+        self._said_at, self._print = self._started, lambda: None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing new is to be begun."""
+        return self.deadline is not None and self.deadline.is_over
+
+    @contextlib.contextmanager
+    def stage(self, name: str, text: str, left: int = 1) -> Iterator[None]:
+        """One of the parts of the stage ``name`` that are ``left``, this one counted."""
+        if name != self._stage:
+            self._stage, self._rest = name, self.shares[name]
+        self._part = self._rest / left
+        self._rest -= self._part
+        self._text, self._part_started = text, time.time()
+        self._say(SINCE)
+        before = self.executor.deadline
+        if self.deadline is not None:
+            rest = self._rest + self._later
+            self.executor.deadline = self.deadline.part(self._part / (self._part + rest))
+        try:
+            yield
+        finally:
+            mine, self.executor.deadline = self.executor.deadline, before
+            self._part = 0.0
+            self.is_cut_short |= mine is not None and mine.is_over
+
+    @property
+    def ended(self) -> str | None:
+        """What ended it before it was done: "interrupt", "budget", or nothing."""
+        if self.deadline is not None and self.deadline.is_stopped:
+            return "interrupt"
+        return "budget" if self.is_cut_short else None
+
+    @property
+    def _later(self) -> float:
+        """The shares of the stages to come."""
+        names = [*self.shares]
+        place = names.index(self._stage) if self._stage in names else -1
+        return sum(self.shares[name] for name in names[place + 1 :])
+
+    def remaining(self) -> float | None:
+        """About how many seconds it will still take, None where nothing tells."""
+        now, rest = time.time(), self._rest + self._later
+        whole = sum(self.shares.values())
+        done = whole - rest - self._part
+        left = None
+        if done > 0:
+            per_share = (self._part_started - self._started) / done
+            running = max(0.0, per_share * self._part - (now - self._part_started))
+            left = running + per_share * rest
+        if self.deadline is not None and self.deadline.left < float("inf"):
+            left = self.deadline.left if left is None else min(left, self.deadline.left)
+        return left
+
+    def __str__(self) -> str:
+        left = self.remaining()
+        told = "" if left is None else f", about {duration_words(left)} left"
+        return f"{self._text}: {duration_words(time.time() - self._started)}{told}"
+
+    # --- what a person sees ---
+
+    @contextlib.contextmanager
+    def shown(self, enabled: bool) -> Iterator[None]:
+        """A line that is kept up to date on a terminal; elsewhere a plain one now and then."""
+        if not enabled:
+            yield
+            return
+        from rich.console import Console
+
+        console = Console(markup=False, highlight=False)
+        if console.is_terminal:
+            from rich.live import Live
+
+            with Live(
+                console=console,
+                get_renderable=lambda: console.render_str(str(self)),
+                refresh_per_second=REFRESH,
+                transient=True,
+            ):
+                yield
+            return
+        # the red of a notebook's errors would be too much
+        self._print = lambda: print(self, file=sys.stdout if console.is_jupyter else sys.stderr)
+        is_done = threading.Event()
+        ticking = threading.Thread(target=self._tick, args=(is_done,), daemon=True)
+        ticking.start()
+        try:
+            yield
+        finally:
+            is_done.set()
+            ticking.join()
+
+    def _tick(self, is_done: threading.Event) -> None:
+        while not is_done.wait(1.0):
+            self._say(EVERY)
+
+    def _say(self, after: float) -> None:
+        """Print a line, unless there was one less than ``after`` seconds ago."""
+        if time.time() - self._said_at >= after:
+            self._said_at = time.time()
+            self._print()
