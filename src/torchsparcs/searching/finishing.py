@@ -190,10 +190,13 @@ class Finishing:
         return max(FEWEST_TURNS, round(usual * self.effort))
 
     def _bands(self, largest: int | None) -> list[Band]:
-        """Sizes above and up to, from the largest that the rows can tell apart."""
+        """Sizes above and up to, from the largest that the rows can tell apart.
+
+        What is larger than allowed may be cut to what is not.
+        """
         most = len(self.rows.inputs) * self.outputs
-        least = FEWEST_NUMBERS * BAND  # what is larger than allowed may be cut to what is not
-        ends = [min(MOST_NUMBERS, max(most, least), max(largest or math.inf, least))]
+        allowed = math.inf if largest is None else largest * BAND**2
+        ends = [min(MOST_NUMBERS, max(min(most, allowed), FEWEST_NUMBERS * BAND))]
         while ends[-1] > FEWEST_NUMBERS:
             ends.append(ends[-1] / BAND)
         return [*zip(ends[1:], ends, strict=False)]
