@@ -27,7 +27,6 @@ from torchsparcs.experiments.cifar100 import BACKBONES, Backbone, FineTuned
 from torchsparcs.experiments.experiment import Claim, Work
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork
 from torchsparcs.experiments.scaling import kept_bytes
-from torchsparcs.experiments.teacher_student import curve_of_eigenvalues, keeping_eigenvalues
 from torchsparcs.experiments.vision import ConvMembers, MemberDropout, linear_head
 from torchsparcs.experiments.writing import plain
 from torchsparcs.parallel.steps import Steps
@@ -288,35 +287,6 @@ class TestTeacherStudent:
         turn = teacher_student.rotation(5, torch.Generator().manual_seed(0))
         torch.testing.assert_close(turn @ turn.T, torch.eye(5), atol=1e-5, rtol=0)
         assert torch.linalg.det(turn) == pytest.approx(1, abs=1e-5)
-
-
-class TestEigenvaluePruning:
-    network = SpectralNetwork([2, 3, 2, 1])
-    with torch.no_grad():
-        network.hidden_eigenvalues[0].copy_(torch.tensor([1.0, -5.0, 0.5]))
-        network.hidden_eigenvalues[1].copy_(torch.tensor([-2.0, 0.1]))
-
-    def test_the_largest_are_kept(self):
-        kept = keeping_eigenvalues(self.network, 2)
-        assert kept.hidden_eigenvalues[0].tolist() == [0, -5, 0]
-        assert kept.hidden_eigenvalues[1].tolist() == [-2, 0]
-        assert self.network.recruited == [3, 2]
-
-    def test_the_fewest_are_found_between_the_points_of_the_curve(self):
-        wide = SpectralNetwork([1, 100, 1])
-        wide.hidden_eigenvalues[0].data.uniform_(1, 2)
-        curve, enough = curve_of_eigenvalues(
-            wide, lambda net: 1.0 + (net.recruited[0] < 73), tolerance=0.05, points=5
-        )
-        assert enough == 73
-        assert (curve[0], curve[72], curve[73], curve[100]) == (2.0, 2.0, 1.0, 1.0)
-        assert list(curve) == sorted(curve)
-
-    def test_a_network_without_recruits(self):
-        curve, enough = curve_of_eigenvalues(
-            SpectralNetwork([1, 5, 1]), lambda net: 2.0, tolerance=0.05
-        )
-        assert (curve, enough) == ({0: 2.0}, 0)
 
 
 class TestScaling:

@@ -17,7 +17,6 @@ from torch.nn import functional as F
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
-from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import fast_on_a_gpu, layout_for
 from torchsparcs.experiments.writing import Content, Figures, percent
 from torchsparcs.images.datasets import load_images
@@ -128,7 +127,7 @@ QUICK = Setting(side=64, train_rows=2000, test_rows=500, seeds=1)
 
 
 def config_of(setting: Setting, seed: int, *, on_gpu: bool) -> TrainConfig:
-    return paper_config(
+    return TrainConfig.paper(
         task=TASK,
         epochs=setting.epochs,
         batch_size=setting.batch_size,

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Work
-from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import (
     ConvMembers,
     fast_on_a_gpu,
@@ -85,7 +84,7 @@ HEADS = {
 RECIPES = {
     "paper": Recipe(
         "the paper's recipe",
-        lambda setting: paper_config(
+        lambda setting: TrainConfig.paper(
             epochs=setting.epochs, penalty="l1", penalty_weight=1e-4, **common_options(setting)
         ),
         {},
@@ -213,7 +212,7 @@ def accuracies(
 def _resources(name: str, setting: Setting, work: Work, training: Pair) -> Content:
     """One model alone: seconds for an epoch, after one that warms up, and the peak of memory."""
     model = _model(name, 1, setting, training, 0.0)
-    config = paper_config(
+    config = TrainConfig.paper(
         epochs=setting.timed_epochs + 1, capture=work.on_gpu, **common_options(setting)
     )
     history = train(model, training, config, progress=False)
@@ -232,7 +231,7 @@ def _peak(name: str, setting: Setting, training: Pair) -> int:
     before = torch.cuda.memory_allocated()
     model = _model(name, 1, setting, training, 0.0)
     images, labels = (part[: 10 * setting.batch_size] for part in training)
-    config = paper_config(epochs=2, **common_options(setting))
+    config = TrainConfig.paper(epochs=2, **common_options(setting))
 
     def forget_the_start(history: History) -> None:
         """The first epoch, in which the images are checked."""

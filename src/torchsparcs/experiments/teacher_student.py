@@ -5,20 +5,18 @@ and student are drawn anew for every seed. The paper's recipe and the defaults o
 trained on the same data; the test rows are looked at once, at the end.
 """
 
-import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.cutting.eigenvalues import eigenvalue_curve, keep_eigenvalues
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
-from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.writing import Content, Figures, spread
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.population import Population
@@ -61,7 +59,7 @@ RECIPES = {
     "paper": Recipe(
         "the paper's recipe",
         plots.ORANGE,
-        lambda setting: paper_config(
+        lambda setting: TrainConfig.paper(
             penalty_weight=setting.paper_penalty_weight, **common_options(setting)
         ),
         scale_targets=False,
@@ -140,11 +138,11 @@ def _judged(
     def score(network: nn.Module) -> float:
         return evaluate(network, test, TASK).score
 
-    curve, enough = curve_of_eigenvalues(
+    curve, enough = eigenvalue_curve(
         student, lambda pruned: evaluate(pruned, validation, TASK).loss, tolerance=setting.tolerance
     )
     whole = curve[max(curve)]
-    pruned = keeping_eigenvalues(student, enough)
+    pruned = keep_eigenvalues(student, enough)
     compact = extract(student, data=training, validation=validation, task=TASK, progress=False)
     return {
         "eigenvalues": [values.detach().abs() for values in student.hidden_eigenvalues],
@@ -170,44 +168,6 @@ def linear_r2(training: Pair, test: Pair) -> float:
     centred = x - center[0]
     weights = torch.linalg.solve(centred.T @ centred, centred.T @ (y - center[1]))
     return TASKS[TASK].score((x_test - center[0]) @ weights + center[1], y_test).item()
-
-
-def curve_of_eigenvalues(
-    network: SpectralNetwork,
-    loss: Callable[[SpectralNetwork], float],
-    *,
-    tolerance: float,
-    points: int = 60,
-) -> tuple[dict[int, float], int]:
-    """The loss by eigenvalues kept, ascending, and the fewest within ``tolerance`` of it.
-
-    The curve has ``points`` sizes; the fewest are found by bisection between two of them.
-    """
-    recruited = sum(network.recruited)
-    spaced = np.geomspace(1, max(recruited, 1), points).round().astype(int).tolist()
-    sizes = {0, *spaced} if recruited else {0}
-    losses = {count: loss(keeping_eigenvalues(network, count)) for count in sizes}
-    limit = losses[recruited] * (1 + tolerance)
-    enough = min(count for count, value in losses.items() if value <= limit)
-    low = max((count for count in losses if count < enough), default=enough)
-    while enough - low > 1:
-        middle = (low + enough) // 2
-        losses[middle] = loss(keeping_eigenvalues(network, middle))
-        low, enough = (low, middle) if losses[middle] <= limit else (middle, enough)
-    return dict(sorted(losses.items())), enough
-
-
-@torch.no_grad()
-def keeping_eigenvalues(network: SpectralNetwork, count: int) -> SpectralNetwork:
-    """A copy of which all but the ``count`` largest hidden eigenvalues are zero."""
-    pruned = copy.deepcopy(network)
-    sizes = torch.cat([values.abs() for values in network.hidden_eigenvalues])
-    keep = torch.zeros_like(sizes, dtype=torch.bool)
-    keep[sizes.argsort(descending=True, stable=True)[:count]] = True
-    masks = keep.split(list(network.widths[1:-1]))
-    for values, mask in zip(pruned.hidden_eigenvalues, masks, strict=True):
-        values.mul_(mask)
-    return pruned
 
 
 # --- what was to be seen --------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
 from torchsparcs.experiments.peers import BlockNetwork
-from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.transition_figures import draw, of_beta
 from torchsparcs.experiments.writing import Content
 from torchsparcs.spectral.network import SpectralNetwork
@@ -74,7 +73,7 @@ def target(x: Tensor, alpha: float, beta: float) -> Tensor:
 def run(setting: Setting, work: Work) -> Content:
     draw_points = np.random.default_rng(setting.data_seed)
     x = torch.from_numpy(draw_points.uniform(-1, 1, (setting.points, 2))).float().to(work.device)
-    config = paper_config(
+    config = TrainConfig.paper(
         epochs=setting.epochs,
         batch_size=setting.batch_size,
         lr=setting.lr,
