@@ -254,8 +254,9 @@ class TestTeacherStudent:
 
     def test_the_recipes_see_the_same_data_on_their_own_scale(self):
         setting = TINY["teacher-student"]
-        (x, y), _, _ = teacher_student.dataset(setting, 0, scale_targets=False)
-        (same, scaled), _, _ = teacher_student.dataset(setting, 0, scale_targets=True)
+        shape = setting.dimension, setting.points
+        (x, y), _, _ = teacher_student.dataset(*shape, 0, scale_targets=False)
+        (same, scaled), _, _ = teacher_student.dataset(*shape, 0, scale_targets=True)
         assert torch.equal(x, same)
         torch.testing.assert_close(scaled, y / y.std())
 

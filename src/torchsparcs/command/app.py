@@ -380,7 +380,19 @@ def reproduce(
     ] = None,
     engine: EngineName = "local",
     address: Address = None,
-    list_: Annotated[bool, typer.Option("--list", help="Say what there is.")] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Another value of its setting, as in penalty=l1 or betas=5,20; several times for "
+            "several.",
+        ),
+    ] = None,
+    list_: Annotated[
+        bool,
+        typer.Option("--list", help="Say what there is, and what of the paper is reproduced."),
+    ] = False,
     quiet: Quiet = False,
     force: Annotated[
         bool, typer.Option("--force", help="Measure again what the folder has from before.")
@@ -401,6 +413,7 @@ def reproduce(
         quick=quick,
         device=device,
         data=data,
+        changes=set_ or (),
         engine=engine,
         address=address,
         quiet=quiet,

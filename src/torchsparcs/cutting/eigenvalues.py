@@ -58,20 +58,31 @@ def eigenvalue_curve(
     tolerance: float,
     points: int = 60,
 ) -> tuple[dict[int, float], int]:
-    """The loss by eigenvalues kept, ascending, and the fewest within ``tolerance`` of it.
+    """The loss by eigenvalues kept, ascending, and the fewest within ``tolerance`` of it."""
+    recruited = sum(sum(network.recruited) for network in _single_networks(module))
+
+    def loss_of(count: int) -> float:
+        return loss(keep_eigenvalues(module, count))
+
+    return loss_curve(loss_of, recruited, tolerance=tolerance, points=points)
+
+
+def loss_curve(
+    loss: Callable[[int], float], most: int, *, tolerance: float, points: int = 60
+) -> tuple[dict[int, float], int]:
+    """``loss`` of 0 to ``most`` parts kept, ascending, and the fewest within ``tolerance`` of it.
 
     The curve has ``points`` sizes; the fewest are found by bisection between two of them.
     """
-    recruited = sum(sum(network.recruited) for network in _single_networks(module))
-    spaced = np.geomspace(1, max(recruited, 1), points).round().astype(int).tolist()
-    sizes = {0, *spaced} if recruited else {0}
-    losses = {count: loss(keep_eigenvalues(module, count)) for count in sizes}
-    limit = losses[recruited] * (1 + tolerance)
+    spaced = np.geomspace(1, max(most, 1), points).round().astype(int).tolist()
+    sizes = {0, *spaced} if most else {0}
+    losses = {count: loss(count) for count in sizes}
+    limit = losses[most] * (1 + tolerance)
     enough = min(count for count, value in losses.items() if value <= limit)
     low = max((count for count in losses if count < enough), default=enough)
     while enough - low > 1:
         middle = (low + enough) // 2
-        losses[middle] = loss(keep_eigenvalues(module, middle))
+        losses[middle] = loss(middle)
         low, enough = (low, middle) if losses[middle] <= limit else (middle, enough)
     return dict(sorted(losses.items())), enough
 

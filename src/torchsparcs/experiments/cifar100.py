@@ -221,16 +221,25 @@ def claims(content: Content) -> list[Claim]:
         np.median(run["output_eigenvalues"]) / max(run["hidden_eigenvalues"])
         for run in runs["spectral"]
     )
+    backbone = content["setting"]["backbone"]
     return [
+        Claim(
+            "the backbone is EfficientNetV2-S",
+            backbone,
+            backbone == "efficientnet-v2-s",
+            ("Figure 18", "Table 2"),
+        ),
         Claim(
             "every hidden eigenvalue is at least ten times smaller than those of the output",
             f"{ratio:,.0f} times smaller (largest hidden, median of the output)",
             bool(ratio >= 10),
+            ("Figure 18",),
         ),
         Claim(
             "the spectral head is within 1 point of the linear head (paper: 72.7 and 73.2 %)",
             f"{' and '.join(said)} %",
             bool(abs(spectral - linear) <= 1),
+            ("Table 2",),
         ),
         Claim(
             "nothing is lost when the hidden neurons are removed",

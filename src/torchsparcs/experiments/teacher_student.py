@@ -5,13 +5,13 @@ and student are drawn anew for every seed. The paper's recipe and the defaults o
 trained on the same data; the test rows are looked at once, at the end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from torchsparcs.cutting.eigenvalues import eigenvalue_curve, keep_eigenvalues
 from torchsparcs.cutting.extraction import extract
@@ -27,6 +27,7 @@ from torchsparcs.training.tasks import TASKS, evaluate
 TASK = "regression"
 SILENT = 0.01  # a layer is off when all its |eigenvalues| are below this share of the largest
 PAPER_NEURONS, PAPER_R2 = 30, 0.98
+HISTOGRAMS, PRUNING = "Figure 9", "Figure 10"
 
 
 @dataclass(frozen=True)
@@ -94,32 +95,70 @@ def run(setting: Setting, work: Work) -> Content:
 
 
 def _trained(recipe: Recipe, config: TrainConfig, setting: Setting, work: Work) -> Content:
-    """Students of all seeds trained together, each on its own data."""
-    data = [dataset(setting, seed, recipe.scale_targets) for seed in setting.seeds]
-    training, validation, test = (
-        [(x.to(work.device), y.to(work.device)) for x, y in part]
-        for part in zip(*data, strict=True)
-    )
-    widths = [setting.dimension, *setting.hidden, setting.dimension]
-    students = Population(widths, seeds=setting.seeds, bias=False, device=work.device)
-    together = (torch.stack([x for x, _ in training]), torch.stack([y for _, y in training]))
-    history = work.train(recipe.name, students, together, config)
-    seeds = []
-    for index, seed in enumerate(setting.seeds):
+    """Students of all seeds trained together, and what `extract` makes of them."""
+    dimension, points = setting.dimension, setting.points
+    data = [
+        dataset(dimension, points, seed, scale_targets=recipe.scale_targets)
+        for seed in setting.seeds
+    ]
+    widths = [dimension, *setting.hidden, dimension]
+    found = trained_students(recipe.name, widths, setting.seeds, data, config, work)
+    judged = []
+    for (student, parts), seed in zip(found.students, setting.seeds, strict=True):
         work.report(f"{recipe.name}: pruning seed {seed}")
-        parts = (training[index], validation[index], test[index])
-        seeds.append({"seed": seed, **_judged(students.member(index), *parts, setting)})
-    return {"seeds": seeds, "seconds": sum(history.seconds)}
+        training, validation, test = parts
+        compact = extract(student, data=training, validation=validation, task=TASK, progress=False)
+        judged.append(
+            {
+                "seed": seed,
+                **pruned_by_eigenvalues(student, parts, setting.tolerance),
+                "r2_compact": evaluate(compact, test, TASK).score,
+                "architecture": compact.architecture,
+                "compact_hidden": list(compact.widths[1:-1]),
+            }
+        )
+    return {"seeds": judged, "seconds": found.seconds}
 
 
-def dataset(setting: Setting, seed: int, scale_targets: bool) -> list[Pair]:
-    """Training, validation (a tenth of the points) and as large a test set."""
+class Trained(NamedTuple):
+    """Students with their training, validation and test rows, and the seconds they took."""
+
+    students: list[tuple[SpectralNetwork, list[Pair]]]
+    seconds: float
+
+
+def trained_students(
+    name: str,
+    widths: Sequence[int],
+    seeds: Sequence[int],
+    data: list[list[Pair]],
+    config: TrainConfig,
+    work: Work,
+    *,
+    bias: bool = False,
+) -> Trained:
+    """One student for each seed, trained together, each on its own data."""
+    placed = [[(x.to(work.device), y.to(work.device)) for x, y in parts] for parts in data]
+    students = Population(widths, seeds=seeds, bias=bias, device=work.device)
+    x, y = (torch.stack([parts[0][side] for parts in placed]) for side in (0, 1))
+    history = work.train(name, students, (x, y), config)
+    pairs = [(students.member(index), parts) for index, parts in enumerate(placed)]
+    return Trained(pairs, sum(history.seconds))
+
+
+def dataset(
+    dimension: int, points: int, seed: int, *, scale_targets: bool = False, rotations: int = 2
+) -> list[Pair]:
+    """Training, validation (a tenth of the points) and as large a test set.
+
+    With one rotation the teacher has the same matrix before and after its neurons.
+    """
     generator = torch.Generator().manual_seed(seed)
-    first, second = (rotation(setting.dimension, generator) for _ in range(2))
-    rows = setting.points // 10
-    x = torch.rand(setting.points + rows, setting.dimension, generator=generator) * 2 - 1
-    y = torch.relu(x @ first.T) @ second.T
-    sizes = [setting.points - rows, rows, rows]
+    matrices = [rotation(dimension, generator) for _ in range(rotations)]
+    rows = points // 10
+    x = torch.rand(points + rows, dimension, generator=generator) * 2 - 1
+    y = torch.relu(x @ matrices[0].T) @ matrices[-1].T
+    sizes = [points - rows, rows, rows]
     y = y / y[: sizes[0]].std() if scale_targets else y
     return list(zip(x.split(sizes), y.split(sizes), strict=True))
 
@@ -132,18 +171,15 @@ def rotation(dimension: int, generator: torch.Generator) -> Tensor:
     return q
 
 
-def _judged(
-    student: SpectralNetwork, training: Pair, validation: Pair, test: Pair, setting: Setting
-) -> Content:
-    def score(network: nn.Module) -> float:
-        return evaluate(network, test, TASK).score
-
+def pruned_by_eigenvalues(student: SpectralNetwork, parts: list[Pair], tolerance: float) -> Content:
+    """The paper's pruning: its curve, what is left within the tolerance, and how good that is."""
+    training, validation, test = parts
     curve, enough = eigenvalue_curve(
-        student, lambda pruned: evaluate(pruned, validation, TASK).loss, tolerance=setting.tolerance
+        student, lambda pruned: evaluate(pruned, validation, TASK).loss, tolerance=tolerance
     )
     whole = curve[max(curve)]
     pruned = keep_eigenvalues(student, enough)
-    compact = extract(student, data=training, validation=validation, task=TASK, progress=False)
+    assert isinstance(pruned, SpectralNetwork)
     return {
         "eigenvalues": [values.detach().abs() for values in student.hidden_eigenvalues],
         "curve": {
@@ -153,11 +189,8 @@ def _judged(
         "kept": pruned.recruited,
         "neurons_at_work": sum(extract(pruned).widths[1:-1]),
         "r2_linear": linear_r2(training, test),
-        "r2_full": score(student),
-        "r2_pruned": score(pruned),
-        "r2_compact": score(compact),
-        "architecture": compact.architecture,
-        "compact_hidden": list(compact.widths[1:-1]),
+        "r2_full": evaluate(student, test, TASK).score,
+        "r2_pruned": evaluate(pruned, test, TASK).score,
     }
 
 
@@ -184,26 +217,35 @@ def claims(content: Content) -> list[Claim]:
     exact = sum(run["compact_hidden"] == [neurons] for run in own)
     best = [run["r2_compact"] for run in own]
     return [
-        Claim("a linear model does not do", f"R² {spread(linear)}", max(linear) < 0.9),
+        Claim(
+            "a linear model does not do",
+            f"R² {spread(linear)}",
+            max(linear) < 0.9,
+            (HISTOGRAMS,),
+        ),
         Claim(
             "the paper's recipe: one of the two hidden layers switches off",
             f"{one_off} of {seeds} seeds",
             one_off == seeds,
+            (HISTOGRAMS,),
         ),
         Claim(
             "the paper's recipe: it is the first that switches off",
             f"{first_off} of {seeds} seeds",
             first_off == seeds,
+            (HISTOGRAMS,),
         ),
         Claim(
             f"the paper's recipe: {PAPER_NEURONS} eigenvalues are enough for 5 % of the loss",
             f"{spread(kept, '{:.0f}')} are needed",
             max(kept) <= PAPER_NEURONS,
+            (PRUNING,),
         ),
         Claim(
             f"the paper's recipe: pruned, R² of at least about {PAPER_R2}",
             f"R² {spread(pruned)}",
             min(pruned) >= PAPER_R2 - 0.005,
+            (PRUNING,),
         ),
         Claim(
             f"our defaults and `extract`: one layer of {neurons} neurons",
