@@ -30,6 +30,11 @@ class TestEigenvaluePruning:
         assert (curve[0], curve[72], curve[73], curve[100]) == (2.0, 2.0, 1.0, 1.0)
         assert list(curve) == sorted(curve)
 
+    def test_a_network_without_hidden_layers_stays(self):
+        network, x = SpectralNetwork([2, 1]), torch.randn(9, 2)
+        pruned = prune_eigenvalues(network, (x, x[:, :1]), "regression")
+        torch.testing.assert_close(pruned(x), network(x))
+
     def test_a_network_without_recruits(self):
         curve, enough = eigenvalue_curve(
             SpectralNetwork([1, 5, 1]), lambda net: 2.0, tolerance=0.05

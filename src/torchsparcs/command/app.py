@@ -165,6 +165,10 @@ def search(
         int | None,
         typer.Option(min=1, metavar="N", help="Steps of the training; by default by the rows."),
     ] = None,
+    paper: Annotated[
+        bool,
+        typer.Option("--paper", help="Train and prune as the paper writes, to compare with."),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
     device: Device = "auto",
     engine: EngineName = "auto",
@@ -202,6 +206,7 @@ def search(
         "widths": numbers("--widths", widths, int),
         "penalty_weights": numbers("--penalty-weights", penalty_weights, float),
         "steps": steps,
+        "paper": paper,
         "seed": seed,
     }
     with loading():

@@ -92,6 +92,8 @@ def keep_eigenvalues(module: nn.Module, count: int) -> nn.Module:
     """A copy of which all but the ``count`` largest hidden eigenvalues are zero."""
     pruned = copy.deepcopy(module)
     layers = [values for part in spectral_modules(pruned) for values in part.hidden_eigenvalues]
+    if not layers:
+        return pruned
     sizes = torch.cat([values.abs().flatten() for values in layers])
     keep = torch.zeros_like(sizes, dtype=torch.bool)
     keep[sizes.argsort(descending=True, stable=True)[:count]] = True
