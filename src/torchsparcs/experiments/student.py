@@ -39,6 +39,7 @@ class Setting:
     points: int = 20_000
     epochs: int = 150
     batch_size: int = 200
+    lr: float = 5e-3
     penalty_weight: float = 1e-4
     tolerance: float = 0.05
 
@@ -51,6 +52,7 @@ def run(setting: Setting, work: Work) -> Content:
         task=TASK,
         epochs=setting.epochs,
         batch_size=setting.batch_size,
+        lr=setting.lr,
         schedule="cosine",
         penalty="l1",
         penalty_weight=setting.penalty_weight,
