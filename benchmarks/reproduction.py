@@ -4,10 +4,14 @@ python benchmarks/reproduction.py
 """
 
 import json
+from dataclasses import asdict
+from pathlib import Path
 
 from recording import RESULTS
 
+from torchsparcs import experiments
 from torchsparcs.experiments import EXPERIMENTS
+from torchsparcs.experiments.verdicts import FILE, PARTS, verdict_of
 from torchsparcs.experiments.writing import write_figures, written_page
 
 DOCS = RESULTS.parent
@@ -23,14 +27,39 @@ the first to the last. This page is written by `benchmarks/reproduction.py`.
 """
 
 
+OVERVIEW = """## What is reproduced
+
+A part of the paper is *reproduced* where everything that the paper claims of it was seen, *in part*
+where some was, and *not reproduced* where nothing was; claims, and what was seen of them, stand
+below, experiment by experiment. In those tables "we" marks claims and limits that are our own.
+[Differences](differences.md) has what the paper says in two ways.
+"""
+
+
 def recorded() -> dict[str, dict]:
     """The results by experiment, of those that have been run in full."""
     paths = {name: RESULTS / f"{name}.json" for name in EXPERIMENTS}
     return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
 
 
+def verdicts() -> str:
+    """What ``sparcs reproduce --list`` says of each figure and table."""
+    known = {part.name: asdict(verdict_of(part, recorded())) for part in PARTS}
+    return json.dumps(known, indent=1, ensure_ascii=False) + "\n"
+
+
+def overview() -> str:
+    """Figures and tables of the paper with their commands and verdicts."""
+    lines = ["| of the paper | shows | command | verdict |", "| --- | --- | --- | --- |"]
+    for part in PARTS:
+        commands = ", ".join(f"`sparcs reproduce {name}`" for name in part.experiments)
+        sentence = verdict_of(part, recorded()).sentence
+        lines.append(f"| {part.name} | {part.shows} | {commands} | {sentence} |")
+    return "\n".join([OVERVIEW, *lines, ""])
+
+
 def page() -> str:
-    parts = [HEAD]
+    parts = [HEAD, overview()]
     for name, content in recorded().items():
         text = written_page(EXPERIMENTS[name], content, figures=f"figures/{name}/")
         parts.append(text.replace("# ", "## ", 1))
@@ -42,6 +71,7 @@ def main() -> None:
         folder = DOCS / "figures" / name
         write_figures(EXPERIMENTS[name].draw(content), folder, endings=("svg",))
     (DOCS / "reproduction.md").write_text(page())
+    (Path(experiments.__file__).parent / FILE).write_text(verdicts())
 
 
 if __name__ == "__main__":

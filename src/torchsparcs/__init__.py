@@ -23,6 +23,7 @@ HOMES = {
     "training.train": ("train",),
     "compact.chain": ("CompactChain",),
     "compact.network": ("CompactNetwork",),
+    "cutting.eigenvalues": ("eigenvalue_gap", "prune_eigenvalues"),
     "cutting.extraction": ("extract",),
     "cutting.pruning": ("PruningCurve", "pruning_curve"),
     "cutting.ladder": ("RefineConfig",),
@@ -49,6 +50,7 @@ __all__ = ["__version__", "report", *(name for names in HOMES.values() for name 
 if TYPE_CHECKING:  # the same names for those who read and do not run
     from torchsparcs.compact.chain import CompactChain
     from torchsparcs.compact.network import CompactNetwork
+    from torchsparcs.cutting.eigenvalues import eigenvalue_gap, prune_eigenvalues
     from torchsparcs.cutting.extraction import extract
     from torchsparcs.cutting.ladder import RefineConfig
     from torchsparcs.cutting.pruning import PruningCurve, pruning_curve

@@ -52,8 +52,10 @@ def test_the_lock_holds_what_was_tested_and_all_that_is_brought_along():
 
 def test_the_reproduction_page_is_that_of_the_recorded_results(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    page = runpy.run_path(str(ROOT / "benchmarks" / "reproduction.py"))["page"]()
-    assert page == (ROOT / "docs" / "reproduction.md").read_text()
+    writer = runpy.run_path(str(ROOT / "benchmarks" / "reproduction.py"))
+    assert writer["page"]() == (ROOT / "docs" / "reproduction.md").read_text()
+    verdicts = ROOT / "src" / "torchsparcs" / "experiments" / "verdicts.json"
+    assert writer["verdicts"]() == verdicts.read_text()
 
 
 BENCHMARKS: dict[str, list[str]] = {
@@ -71,6 +73,7 @@ BENCHMARKS: dict[str, list[str]] = {
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
     "house.py": ["--runs", "1", "--starts", "torch and torchsparcs"],
     "int8.py": ["--tables", "iris", "--seeds", "1", "--steps", "30"],
+    "relevance.py": ["--tables", "wine", "--seeds", "1", "--steps", "20"],
     "latency.py": ["--seconds", "0.01", "--cases", "digits"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],
     "text_front.py": [

@@ -1,5 +1,6 @@
 """The examples run, are short, and what they print is what they promise."""
 
+import json
 import re
 import runpy
 import subprocess
@@ -102,3 +103,29 @@ def test_a_deployed_network_needs_numpy_and_onnxruntime_alone(run, tmp_path):
     said = [line.split()[0] for line in done.stdout.splitlines()]
     assert said == (tmp_path / "expected.csv").read_text().split()
     assert set(said) == {"passes", "fails"}
+
+
+def test_the_notebook_of_the_paper(tmp_path, monkeypatch, capsys):
+    """Its cells run one after the other, as they would in Jupyter; figures are drawn to nowhere."""
+    import matplotlib
+    from matplotlib import pyplot as plt
+
+    notebook = json.loads((EXAMPLES / "paper.ipynb").read_text())
+    assert notebook["nbformat"] == 4
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("agg")
+    monkeypatch.setattr("matplotlib.pyplot.show", lambda: plt.close("all"))
+    names: dict = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert not cell["outputs"]
+            exec("".join(cell["source"]), names)
+    out = capsys.readouterr().out
+    exact = numbers(r"(?:equation 4\.\d|all at once|off by)\D*? (\d\S*e-\d+|0\.0)$", out)
+    assert all(error < 1e-4 for error in exact)
+    assert numbers(r"between the two rules: (\S+)", out)[0] > 0.01
+    linear, bent = numbers(r"‖Γ‖ (\S+),", out)
+    assert linear < 0.05 * bent
+    assert numbers(r"bent: .* error (\S+)", out)[0] < 1e-2
+    assert 0 < names["pruned"].recruited[0] < 40
+    assert names["smaller"].size.parameters <= names["compact"].size.parameters

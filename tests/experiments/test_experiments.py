@@ -15,20 +15,24 @@ from torchsparcs.experiments import (
     EXPERIMENTS,
     Experiment,
     cifar10,
+    cifar10_narrow,
     cifar10_training,
     cifar100,
     plots,
+    readings,
+    remarks,
     reproduce,
     scaling,
+    student,
     teacher_student,
     transition,
+    verdicts,
 )
 from torchsparcs.experiments.cifar100 import BACKBONES, Backbone, FineTuned
 from torchsparcs.experiments.experiment import Claim, Work
 from torchsparcs.experiments.peers import BlockNetwork, DirectNetwork
 from torchsparcs.experiments.scaling import kept_bytes
-from torchsparcs.experiments.teacher_student import curve_of_eigenvalues, keeping_eigenvalues
-from torchsparcs.experiments.vision import ConvMembers, MemberDropout, linear_head
+from torchsparcs.experiments.vision import ConvMembers, MemberConv, MemberDropout, linear_head
 from torchsparcs.experiments.writing import plain
 from torchsparcs.parallel.steps import Steps
 
@@ -59,6 +63,42 @@ TINY = {
         own_epochs=10,
         timed_epochs=1,
     ),
+    "readings": readings.Setting(
+        seeds=(0,),
+        dimension=4,
+        hidden=12,
+        points=500,
+        epochs=3,
+        batch_size=100,
+        notebook_hidden=16,
+        notebook_epochs=2,
+    ),
+    "cifar10-narrow": cifar10_narrow.Setting(
+        train_rows=120,
+        test_rows=60,
+        seeds=2,
+        hidden=12,
+        extractors=((2, 3), (2, 2, 3)),
+        chosen=1,
+        weights=(1e-5, 1e-3),
+        batch_size=10,
+        trial_epochs=1,
+        epochs=15,
+        timed_epochs=1,
+    ),
+    "remarks": remarks.Setting(
+        weights=(1e-3, 1e-5),
+        models=2,
+        points=200,
+        hidden=20,
+        epochs=15,
+        batch_size=50,
+        dimension=4,
+        student=(8, 8),
+    ),
+    "student": student.Setting(
+        seeds=(0,), dimension=4, teacher=3, students=(8, 12), points=300, epochs=5, batch_size=50
+    ),
     "cifar100": cifar100.Setting(
         train_rows=120, test_rows=60, side=8, seeds=2, hidden=12, batch_size=10, epochs=20
     ),
@@ -76,6 +116,10 @@ FIGURES = {
     "scaling": {"parameters", "measured"},
     "cifar10": {"accuracy", "eigenvalues"},
     "cifar100": {"eigenvalues"},
+    "readings": {"eigenvalues", "pruning"},
+    "cifar10-narrow": {"accuracy", "eigenvalues"},
+    "remarks": {"range"},
+    "student": {"transition"},
 }
 
 
@@ -143,6 +187,7 @@ def test_what_is_written(done, name):
     page = (folder / "README.md").read_text()
     assert all(f"({figure}.svg)" in page for figure in FIGURES[name])
     assert "{" not in page
+    assert "undefined" not in page
     assert "**A reduced version**: " in page
     html = (folder / "report.html").read_text()
     assert html.count('src="data:image/svg+xml') == len(FIGURES[name])
@@ -172,8 +217,11 @@ class TestTransition:
             row["mse_mean"] = 1e-5
             if not good:
                 row["gamma_mean"], row["mse_mean"] = 1 - row["alpha"], 1.0
+            for key in ("eigenvalues_mean", "square_norm_of_mean_gamma"):
+                row[key] = row["gamma_mean"] + 1e-4
+            row["edges"] = [[0, 0, 1, 0, 1.0], [1, 0, 2, 0, 1.0]] if row["alpha"] == good else []
         held = [claim.held for claim in EXPERIMENTS["transition"].claims(content)]
-        assert held == [good] * 4
+        assert held == [good] * 7
 
     def test_what_is_measured_of_a_model(self):
         population = Population([2, 3, 1], seeds=[0, 1], train_input_eigenvalues=True)
@@ -187,6 +235,8 @@ class TestTransition:
         torch.testing.assert_close(found["gamma"][1], gamma.detach())
         both = torch.cat([member.input_eigenvalues, member.hidden_eigenvalues[0]]).norm()
         torch.testing.assert_close(found["eigenvalues"][1], both.detach())
+        size = torch.cat([member.input_eigenvalues, member.hidden_eigenvalues[0]]).abs().mean()
+        torch.testing.assert_close(found["size"][1], size.detach())
         assert found["mse"][1] == pytest.approx(member(x).square().mean().item())
 
     def test_targets_go_from_the_mean_to_the_mean_square(self):
@@ -230,6 +280,17 @@ class TestTransition:
     def test_settings_without_what_the_claims_need(self):
         with pytest.raises(ValueError, match=r"alphas with 0, 0\.5 and 1"):
             transition.Setting(alphas=(0.0, 1.0))
+        with pytest.raises(ValueError, match="Expected betas above 0"):
+            transition.Setting(betas=(5.0, -1.0))
+
+    def test_another_penalty_and_another_steepness(self, tmp_path):
+        setting = replace(
+            TINY["transition"], penalty="l1", betas=(20.0,), alphas=(0.0, 0.5, 1.0), epochs=2
+        )
+        content = reproduce(EXPERIMENTS["transition"], tmp_path, setting=setting, device="cpu")
+        assert content["results"]["config"]["penalty"] == "l1"
+        assert {row["beta"] for row in content["results"]["datasets"]} == {20.0}
+        assert "| penalty | L2 | l1 |" in (tmp_path / "README.md").read_text()
 
 
 class TestTeacherStudent:
@@ -255,8 +316,9 @@ class TestTeacherStudent:
 
     def test_the_recipes_see_the_same_data_on_their_own_scale(self):
         setting = TINY["teacher-student"]
-        (x, y), _, _ = teacher_student.dataset(setting, 0, scale_targets=False)
-        (same, scaled), _, _ = teacher_student.dataset(setting, 0, scale_targets=True)
+        shape = setting.dimension, setting.points
+        (x, y), _, _ = teacher_student.dataset(*shape, 0, scale_targets=False)
+        (same, scaled), _, _ = teacher_student.dataset(*shape, 0, scale_targets=True)
         assert torch.equal(x, same)
         torch.testing.assert_close(scaled, y / y.std())
 
@@ -288,35 +350,6 @@ class TestTeacherStudent:
         turn = teacher_student.rotation(5, torch.Generator().manual_seed(0))
         torch.testing.assert_close(turn @ turn.T, torch.eye(5), atol=1e-5, rtol=0)
         assert torch.linalg.det(turn) == pytest.approx(1, abs=1e-5)
-
-
-class TestEigenvaluePruning:
-    network = SpectralNetwork([2, 3, 2, 1])
-    with torch.no_grad():
-        network.hidden_eigenvalues[0].copy_(torch.tensor([1.0, -5.0, 0.5]))
-        network.hidden_eigenvalues[1].copy_(torch.tensor([-2.0, 0.1]))
-
-    def test_the_largest_are_kept(self):
-        kept = keeping_eigenvalues(self.network, 2)
-        assert kept.hidden_eigenvalues[0].tolist() == [0, -5, 0]
-        assert kept.hidden_eigenvalues[1].tolist() == [-2, 0]
-        assert self.network.recruited == [3, 2]
-
-    def test_the_fewest_are_found_between_the_points_of_the_curve(self):
-        wide = SpectralNetwork([1, 100, 1])
-        wide.hidden_eigenvalues[0].data.uniform_(1, 2)
-        curve, enough = curve_of_eigenvalues(
-            wide, lambda net: 1.0 + (net.recruited[0] < 73), tolerance=0.05, points=5
-        )
-        assert enough == 73
-        assert (curve[0], curve[72], curve[73], curve[100]) == (2.0, 2.0, 1.0, 1.0)
-        assert list(curve) == sorted(curve)
-
-    def test_a_network_without_recruits(self):
-        curve, enough = curve_of_eigenvalues(
-            SpectralNetwork([1, 5, 1]), lambda net: 2.0, tolerance=0.05
-        )
-        assert (curve, enough) == ({0: 2.0}, 0)
 
 
 class TestScaling:
@@ -390,11 +423,26 @@ class TestCifar10:
             runs["linear"]["accuracy"][-1] = [0.68, 0.684] if good else [0.6, 0.6]
             runs["spectral"]["compact_accuracy"] = [0.74, 0.745] if good else [0.64, 0.64]
             runs["spectral"]["recruited"] = [5, 6] if good else [5, 12]
-        for name, factor in (("linear", 1.0), ("spectral", 1.2 if good else 2.0)):
+            runs["spectral"]["above_gap"] = [2, 3] if good else [2, 12]
+        for name, factor in (("linear", 1.0), ("spectral", 1.003 if good else 2.0)):
             size = {"epoch_seconds": 0.15 * factor, "peak_bytes": 100 * factor, "image_bytes": 50}
             results["resources"][name] |= size
         held = [claim.held for claim in EXPERIMENTS["cifar10"].claims(content)]
-        assert held == [good] * 7
+        assert held == [good] * 10
+
+    def test_with_zero_eigenvalues_is_what_the_network_computes_then(self):
+        heads = Population([5, 4, 3], seeds=[0, 1])
+        nn.init.normal_(heads.hidden_eigenvalues[0])
+        features = torch.randn(2, 7, 5)
+        found = cifar10_training.with_zero_eigenvalues(heads, features)
+        other = cifar10_training.without_hidden(heads, features)
+        nn.init.zeros_(heads.hidden_eigenvalues[0])
+        torch.testing.assert_close(found, heads(features))
+        assert not torch.allclose(found, other)
+
+    def test_an_old_record_has_the_gap_of_its_first_seed(self):
+        run = {"hidden_eigenvalues": [1e-5, 1e-4, 0.5, 0.6]}
+        assert cifar10.above_gap(run) == [2]
 
     def test_without_hidden_is_the_skip_connection_alone(self):
         heads = Population([5, 4, 3], seeds=[0, 1])
@@ -428,6 +476,7 @@ class TestCifar100:
     @pytest.mark.parametrize("good", [True, False])
     def test_the_claims_can_hold_and_fail(self, done, good):
         content = copied(done["cifar100"][1])
+        content["setting"]["backbone"] = "efficientnet-v2-s" if good else "efficientnet-lite0"
         runs = content["results"]["runs"]
         for run in runs["linear"]:
             run["accuracy"] = 0.73
@@ -436,7 +485,7 @@ class TestCifar100:
             run["hidden_eigenvalues"] = [0.01, 0.02] if good else [0.01, 0.5]
             run["output_eigenvalues"] = [1.0, 1.1, 0.9]
         held = [claim.held for claim in EXPERIMENTS["cifar100"].claims(content)]
-        assert held == [good] * 3
+        assert held == [good] * 4
 
     def test_hidden_neurons_removed(self):
         model = nn.Sequential(nn.Flatten(), SpectralNetwork([4, 6, 3]))
@@ -491,6 +540,11 @@ class TestConvMembers:
         for mode in (True, False):
             model.train(mode), plain_cnn.train(mode)
             torch.testing.assert_close(model(x)[member], plain_cnn(x), rtol=1e-4, atol=1e-5)
+
+    def test_patches_are_what_groups_of_a_convolution_compute(self):
+        conv = MemberConv(6, 12, 3, padding=1, groups=3)
+        x = torch.randn(4, 6, 8, 8)
+        torch.testing.assert_close(conv.by_patches(x), conv(x), rtol=1e-4, atol=1e-5)
 
     def test_dropout_has_a_rate_for_each_member(self):
         dropout = MemberDropout([0.0, 0.5])
@@ -668,7 +722,178 @@ class TestFolders:
         assert not any(tmp_path.iterdir())
 
 
+class TestReadings:
+    def test_what_differs_between_them(self, done):
+        results = done["readings"][1]["results"]
+        assert results["configs"]["l1 5e-4, one"]["penalty_weight"] == 5e-4
+        assert len(results["runs"]["notebook"][0]["eigenvalues"][0]) == 16
+        assert all(not config["proximal"] for config in results["configs"].values())
+
+    def test_one_rotation_is_used_twice(self):
+        (x, y), _, _ = teacher_student.dataset(3, 100, 0, rotations=1)
+        turn = teacher_student.rotation(3, torch.Generator().manual_seed(0))
+        torch.testing.assert_close(y, torch.relu(x @ turn.T) @ turn.T)
+
+    @pytest.mark.parametrize("good", [True, False])
+    def test_the_claims_can_hold_and_fail(self, done, good):
+        content = copied(done["readings"][1])
+        for runs in content["results"]["runs"].values():
+            for run in runs:
+                run["eigenvalues"] = [[0.001], [0.5]] if good else [[0.4], [0.5]]
+                run["kept"], run["r2_pruned"] = ([0, 25], 0.98) if good else ([30, 30], 0.9)
+        found = EXPERIMENTS["readings"].claims(content)
+        assert [claim.held for claim in found] == [good] * 3
+        assert ("one rotation" in found[2].found) == good
+
+
+class TestNarrow:
+    def test_extractors_and_weights(self, done):
+        _, content = done["cifar10-narrow"]
+        results = content["results"]
+        assert set(results["trials"]) == {"2-3", "2-2-3"}
+        ((_, own),) = results["runs"].items()
+        assert np.shape(own["spectral"]["accuracy"]) == (15, 4)
+        assert np.shape(own["spectral"]["zeroed"]) == (15, 4)
+        split = cifar10_narrow.by_weight(content, own["spectral"], "pruned")
+        assert [len(counts) for counts in split.values()] == [2, 2]
+        assert len(cifar10_narrow.rows(content)) == 3
+
+    @pytest.mark.parametrize("good", [True, False])
+    def test_the_claims_can_hold_and_fail(self, done, good):
+        content = copied(done["cifar10-narrow"][1])
+        results = content["results"]
+        ((name, own),) = results["runs"].items()
+        own["linear"]["accuracy"][-1] = [0.68, 0.684] if good else [0.6, 0.6]
+        own["spectral"]["accuracy"][-1] = [0.5, 0.5, 0.74, 0.75] if good else [0.5] * 4
+        own["spectral"]["above_gap"] = [12, 12, 3, 3] if good else [12] * 4
+        for head, factor in (("linear", 1.0), ("spectral", 1.003 if good else 2.0)):
+            size = {"epoch_seconds": factor, "peak_bytes": factor}
+            results["resources"][name][head] |= size
+        found = EXPERIMENTS["cifar10-narrow"].claims(content)
+        assert [claim.held for claim in found] == [good] * 5
+        assert ("ρ = 0.001" in found[1].found) == good
+
+
+class TestRemarks:
+    def test_direct_space_stays_at_zero_and_equal(self, done):
+        starts = done["remarks"][1]["results"]["starts"]
+        assert starts["zero"]["largest"] == 0
+        assert starts["equal"]["apart"] < 1e-4
+        assert starts["gradients"][:2] == [0, 0]
+        assert starts["gradients"][2] > 0.1
+
+    def test_shares_add_up(self):
+        students = Population([3, 4, 4, 2], seeds=[0, 1])
+        assert remarks.depth_shares(students) == [[1, 0, 0], [1, 0, 0]]  # all asleep
+        for values in students.hidden_eigenvalues:
+            nn.init.normal_(values)
+        shares = torch.tensor(remarks.depth_shares(students))
+        torch.testing.assert_close(shares.sum(dim=1), torch.ones(2))
+        assert (shares > 0).all()
+
+    @pytest.mark.parametrize("good", [True, False])
+    def test_the_claims_can_hold_and_fail(self, done, good):
+        content = copied(done["remarks"][1])
+        results = content["results"]
+        for row in results["range"]["rows"]:
+            row["mse"] = [1e-5] if good else [0.1]
+            row["gamma"] = [0.3 if row["alpha"] == good else 1e-4]
+        results["depth"]["1 0"]["shares"] = [[0.1, 0.8, 0.1]] if good else [[0.1, 0.1, 0.8]]
+        results["starts"] = {
+            "spectral": {"mse": 1e-5 if good else 0.1},
+            "zero": {"mse": 0.1, "largest": 0.0},
+            "equal": {"mse": 0.1, "apart": 1e-6 if good else 0.1},
+            "gradients": [0.1, 0.2] if good else [0, 0.2],
+        }
+        held = [claim.held for claim in EXPERIMENTS["remarks"].claims(content)]
+        assert held == [good] * 6
+
+
+class TestStudent:
+    def test_plain_neurons_go_by_the_weights_into_them(self):
+        plain_student = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+        plain_student[0].weight.data.copy_(torch.tensor([[1.0, 0], [3.0, 0], [2.0, 0]]))
+        kept = student.keep_neurons(plain_student, 2)
+        assert (kept[2].weight != 0).tolist() == [[False, True, True]]
+
+    @pytest.mark.parametrize("good", [True, False])
+    def test_the_claims_can_hold_and_fail(self, done, good):
+        content = copied(done["student"][1])
+        runs = content["results"]["runs"]
+        for place, width in enumerate(runs["spectral"]):
+            runs["spectral"][width][0]["enough"] = 3 if good else 8 * place
+            runs["plain"][width][0]["enough"] = 7 if good else 6
+        held = [claim.held for claim in EXPERIMENTS["student"].claims(content)]
+        assert held == [good] * 3
+
+
+class TestVerdicts:
+    def test_parts_and_claims_name_each_other(self, done):
+        parts = {part.name: set(part.experiments) for part in verdicts.PARTS}
+        for name in TINY:
+            for claim in EXPERIMENTS[name].claims(done[name][1]):
+                for part in claim.of:
+                    assert name in parts[part]
+        figures = {f"Figure {number}" for number in range(1, 19)}
+        assert figures | {f"Table {number}" for number in range(1, 6)} <= set(parts)
+
+    @pytest.mark.parametrize(
+        ("held", "word"),
+        [
+            ([True, True], "reproduced"),
+            ([True, False], "reproduced in part: it falls (seen: up)"),
+            ([False, False], "not reproduced: it rises (seen: down); it falls (seen: up)"),
+        ],
+    )
+    def test_words(self, monkeypatch, held, word):
+        claims = [
+            Claim("it rises", "down", held[0], ("Figure 8",)),
+            Claim("it falls", "up", held[1], ("Figure 8",)),
+            Claim("ours", "no", False),
+        ]
+        fake = replace(fake_experiment([]), claims=lambda content: claims)
+        monkeypatch.setitem(EXPERIMENTS, "scaling", fake)
+        part = verdicts.Part("Figure 8", "", ("scaling", "another"))
+        one = verdicts.verdict_of(part, {"scaling": {}})
+        assert one.sentence == f"{word} (another not run in full yet)"
+        assert verdicts.verdict_of(part, {}).sentence == "not run in full yet"
+
+
 class TestCommand:
+    def test_settings_from_the_command_line(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.setitem(EXPERIMENTS, "scaling", fake_experiment([]))
+        out = tmp_path / "x"
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["reproduce", "scaling", "--set", "size=7", "--out", str(out)])
+        assert stop.value.code == 0
+        recorded = json.loads((out / "results.json").read_text())
+        assert recorded["setting"] == {"size": 7}
+        assert recorded["command"] == "sparcs reproduce scaling --set size=7"
+
+    @pytest.mark.parametrize(
+        ("name", "change", "message"),
+        [
+            ("scaling", "size", "Expected NAME=VALUE with a name among"),
+            ("transition", "colour=red", "betas, models"),
+            ("transition", "betas=a,b", "Expected betas as numbers like 5.0,1000.0"),
+            ("transition", "epochs=many", "Expected epochs as int"),
+            ("cifar10-narrow", "extractors=1", "Expected extractors as numbers"),
+        ],
+    )
+    def test_settings_that_are_none(self, capsys, name, change, message):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["reproduce", name, "--set", change])
+        assert stop.value.code == 2
+        assert message in capsys.readouterr().err
+
+    def test_list_has_a_verdict_for_every_figure_and_table(self, capsys):
+        with pytest.raises(SystemExit):
+            cli.main(["reproduce", "--list"])
+        shown = capsys.readouterr().out
+        for part in verdicts.PARTS:
+            assert part.name in shown
+            assert verdicts.recorded_verdicts()[part.name].sentence in shown
+
     def test_list_names_figures_and_costs(self, capsys):
         for arguments in (["reproduce", "--list"], ["reproduce"]):
             with pytest.raises(SystemExit) as stop:

@@ -125,3 +125,33 @@ def test_what_cannot_be_is_said(result, target):
         result.explain(TABLE[:3])
     with pytest.raises(ValueError, match="This is one of a network"):
         chain_result().response("a")
+
+
+class TestInputRelevance:
+    def test_columns_that_nothing_depends_on_have_none(self):
+        """One column acts linearly, one squared, one is noise, and a text decides half."""
+        draw = np.random.default_rng(1)
+        table = pd.DataFrame(
+            {
+                "line": draw.normal(size=400),
+                "noise": draw.normal(size=400),
+                "square": draw.normal(size=400),
+                "city": draw.choice(["Bern", "Oslo"], 400),
+            }
+        )
+        y = table["line"] + table["square"] ** 2 + 2 * (table["city"] == "Oslo")
+        inputs = Inputs.fit(table)
+        target = Target.fit(y)
+        net = network(len(inputs.encoded_names), [0], [1.0])
+        result = SearchResult(
+            (Candidate(net, 0.5, 0.1, 0.1, 0.0, None),),
+            None,
+            Preprocessing(inputs, target),
+            History(),
+            {"task": "regression"},
+        )
+        found = result.input_relevance(table, y)["relevance"]
+        assert found.iloc[0] == 1
+        assert found.index[-1] == "noise"
+        assert found["noise"] < 0.2 < 0.3 < found.drop("noise").min()
+        pd.testing.assert_series_equal(found, result.input_relevance(table, y)["relevance"])

@@ -212,3 +212,25 @@ class TestShrink:
             shrink_eigenvalues_(net, torch.optim.SGD([net.output_eigenvalues], lr=0.1), 1.0)
         with pytest.raises(ValueError, match="Got 'lasso'"):
             shrink_eigenvalues_(net, torch.optim.SGD(net.parameters(), lr=0.1), 1.0, "lasso")
+
+
+class TestLayerScales:
+    def test_each_layer_has_its_factor_in_the_loss(self):
+        net = SpectralNetwork([2, 2, 2, 1])
+        net.hidden_eigenvalues[0].data.copy_(torch.tensor([3.0, -4.0]))
+        net.hidden_eigenvalues[1].data.copy_(torch.tensor([1.0, 1.0]))
+        assert eigenvalue_penalty(net, "l1", layer_scales=(10, 1)).item() == 72
+        assert eigenvalue_penalty(net, "l2", layer_scales=(0, 1)).item() == pytest.approx(2**0.5)
+
+    def test_and_in_the_proximal_step(self):
+        net = SpectralNetwork([2, 2, 2, 1])
+        for eigenvalues in net.hidden_eigenvalues:
+            nn.init.ones_(eigenvalues)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        shrink_eigenvalues_(net, optimizer, 1.0, layer_scales=(5, 0))
+        assert net.hidden_eigenvalues[0].tolist() == pytest.approx([0.5, 0.5])
+        assert net.hidden_eigenvalues[1].tolist() == [1.0, 1.0]
+
+    def test_one_for_each_layer(self):
+        with pytest.raises(ValueError, match=r"a factor for each of 2 penalised layers\. Got 1"):
+            eigenvalue_penalty(SpectralNetwork([2, 2, 2, 1]), layer_scales=(1.0,))

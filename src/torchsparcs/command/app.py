@@ -166,6 +166,10 @@ def search(
         int | None,
         typer.Option(min=1, metavar="N", help="Steps of the training; by default by the rows."),
     ] = None,
+    paper: Annotated[
+        bool,
+        typer.Option("--paper", help="Train and prune as the paper writes, to compare with."),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
     time_budget: Annotated[
         str | None,
@@ -207,6 +211,7 @@ def search(
         "widths": numbers("--widths", widths, int),
         "penalty_weights": numbers("--penalty-weights", penalty_weights, float),
         "steps": steps,
+        "paper": paper,
         "seed": seed,
         "time_budget": seconds_of(time_budget),
     }
@@ -386,7 +391,19 @@ def reproduce(
     ] = None,
     engine: EngineName = "local",
     address: Address = None,
-    list_: Annotated[bool, typer.Option("--list", help="Say what there is.")] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Another value of its setting, as in penalty=l1 or betas=5,20; several times for "
+            "several.",
+        ),
+    ] = None,
+    list_: Annotated[
+        bool,
+        typer.Option("--list", help="Say what there is, and what of the paper is reproduced."),
+    ] = False,
     quiet: Quiet = False,
     force: Annotated[
         bool, typer.Option("--force", help="Measure again what the folder has from before.")
@@ -407,6 +424,7 @@ def reproduce(
         quick=quick,
         device=device,
         data=data,
+        changes=set_ or (),
         engine=engine,
         address=address,
         quiet=quiet,

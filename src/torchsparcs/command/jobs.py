@@ -58,6 +58,7 @@ class Job(Record):
     widths: tuple[int, ...] | None = None
     penalty_weights: tuple[float, ...] | None = None
     steps: int | None = None
+    paper: bool = False
     seed: int = 0
     time_budget: float | None = None
     device: str = "auto"
@@ -98,7 +99,6 @@ class Job(Record):
         with _kept_or_cleared(folder, resume, ranks) as steps:
             if not resume:
                 ranks.first(lambda: self._begin(folder, steps))
-            count = self.steps
             result = search(
                 X,
                 y,
@@ -111,7 +111,7 @@ class Job(Record):
                 penalty_weights=self.penalty_weights or "auto",
                 max_parameters=self.max_parameters,
                 kinds=parsed_kinds(self.kinds),
-                config=None if count is None else SearchConfig(steps=count, longest=count),
+                config=self._config(),
                 seed=self.seed,
                 device=self.device,
                 engine=engine if address is None else engine_of(engine, address),
@@ -127,6 +127,11 @@ class Job(Record):
                     console.print(f"\nIt was stopped: sparcs search --resume {folder} goes on.")
                 else:
                     steps.remove()  # of its files job.json first: from there on it is finished
+
+    def _config(self) -> SearchConfig:
+        if self.steps is None:
+            return SearchConfig(paper=self.paper)
+        return SearchConfig(paper=self.paper, steps=self.steps, longest=self.steps)
 
     def _begin(self, folder: Path, steps: Steps) -> None:
         steps.clear()

@@ -16,6 +16,7 @@ from torchsparcs.command.console import open_console, pairs
 from torchsparcs.command.messages import reworded, say, tell
 from torchsparcs.command.options import checked_device
 from torchsparcs.experiments.experiment import Claim
+from torchsparcs.experiments.verdicts import PARTS, recorded_verdicts
 from torchsparcs.parallel.executor import engine_of
 
 FILES = {
@@ -27,7 +28,7 @@ FILES = {
 
 
 def list_experiments(*, quiet: bool) -> None:
-    """Print what each shows, which figures it is and what it costs."""
+    """Print what each shows and costs, then every figure and table with its verdict."""
     console = open_console(quiet)
     for name, experiment in experiments.EXPERIMENTS.items():
         console.print(Text(name, "bold"))
@@ -38,6 +39,19 @@ def list_experiments(*, quiet: bool) -> None:
             "--quick": experiment.quick_cost,
         }
         console.print(pairs(facts))
+    console.print()
+    console.print(_verdicts())
+
+
+def _verdicts() -> Table:
+    """Figures and tables of the paper, the commands that repeat them, and what came of it."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name in ("of the paper", "shows", "sparcs reproduce", "verdict"):
+        table.add_column(name, overflow="fold")
+    known = recorded_verdicts()
+    for part in PARTS:
+        table.add_row(part.name, part.shows, ", ".join(part.experiments), known[part.name].sentence)
+    return table
 
 
 def reproduce(
@@ -47,6 +61,7 @@ def reproduce(
     quick: bool,
     device: str,
     data: str | None,
+    changes: Sequence[str],
     engine: str,
     address: str | None,
     quiet: bool,
@@ -57,14 +72,16 @@ def reproduce(
         known = ", ".join(experiments.EXPERIMENTS)
         raise typer.BadParameter(f"Expected one of {known}. Got {name!r}.", param_hint="NAME")
     experiment, console = experiments.EXPERIMENTS[name], open_console(quiet)
-    folder = Path("runs") / (f"{name}-quick" if quick else name) if out is None else out
+    named = "-".join([name, *["quick"] * quick, *changes])
+    folder = Path("runs") / named if out is None else out
     options = ["--quick"] * quick + [f"--device {device}"] * (device != "auto")
+    options += [f"--set {change}" for change in changes]
     try:
         with reworded():
             content = experiments.reproduce(
                 experiment,
                 folder,
-                setting=_setting(experiment.quick if quick else experiment.full, data),
+                setting=_setting(experiment.quick if quick else experiment.full, data, changes),
                 device=checked_device(device),
                 engine=engine_of(engine, address),
                 command=" ".join(["sparcs reproduce", name, *options]),
@@ -82,7 +99,9 @@ def reproduce(
         tell(str(folder))
 
 
-def _setting(setting: Any, data: str | None) -> Any:
+def _setting(setting: Any, data: str | None, changes: Sequence[str]) -> Any:
+    changed = dict(_change(setting, change) for change in changes)
+    setting = dataclasses.replace(setting, **changed)
     if data is None:
         return setting
     if not hasattr(setting, "data"):
@@ -90,13 +109,36 @@ def _setting(setting: Any, data: str | None) -> Any:
     return dataclasses.replace(setting, data=data)
 
 
+def _change(setting: Any, text: str) -> tuple[str, Any]:
+    """The name and the new value of ``NAME=VALUE``, of the kind that the setting has there."""
+    name, is_there, value = text.partition("=")
+    known = [field.name for field in dataclasses.fields(setting) if field.name != "data"]
+    if not is_there or name not in known:
+        raise typer.BadParameter(
+            f"Expected NAME=VALUE with a name among {', '.join(known)}. Got {text!r}.",
+            param_hint="--set",
+        )
+    old = getattr(setting, name)
+    kind = type(old[0] if isinstance(old, tuple) else old)
+    try:
+        if not isinstance(old, tuple):
+            return name, kind(value)
+        if kind in (int, float):
+            return name, tuple(kind(part) for part in value.split(","))
+    except ValueError:
+        pass
+    words = f"numbers like {','.join(map(str, old))}" if isinstance(old, tuple) else kind.__name__
+    raise typer.BadParameter(f"Expected {name} as {words}. Got {value!r}.", param_hint="--set")
+
+
 def _print_claims(console: Console, claims: Sequence[Claim]) -> None:
     """What was to be seen, what was seen, and whether that is the same."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name in ("to be seen", "seen", ""):
+    for name in ("to be seen", "says", "seen", ""):
         table.add_column(name, overflow="fold")
     for claim in claims:
-        table.add_row(claim.says, claim.found, "yes" if claim.held else Text("no", "bold red"))
+        held = "yes" if claim.held else Text("no", "bold red")
+        table.add_row(claim.says, ", ".join(claim.of) or "we", claim.found, held)
     console.print()
     console.print(table)
     console.print()

@@ -17,7 +17,6 @@ from torch.nn import functional as F
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
-from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import fast_on_a_gpu, layout_for
 from torchsparcs.experiments.writing import Content, Figures, percent
 from torchsparcs.images.datasets import load_images
@@ -128,7 +127,7 @@ QUICK = Setting(side=64, train_rows=2000, test_rows=500, seeds=1)
 
 
 def config_of(setting: Setting, seed: int, *, on_gpu: bool) -> TrainConfig:
-    return paper_config(
+    return TrainConfig.paper(
         task=TASK,
         epochs=setting.epochs,
         batch_size=setting.batch_size,
@@ -222,16 +221,25 @@ def claims(content: Content) -> list[Claim]:
         np.median(run["output_eigenvalues"]) / max(run["hidden_eigenvalues"])
         for run in runs["spectral"]
     )
+    backbone = content["setting"]["backbone"]
     return [
+        Claim(
+            "the backbone is EfficientNetV2-S",
+            backbone,
+            backbone == "efficientnet-v2-s",
+            ("Figure 18", "Table 2"),
+        ),
         Claim(
             "every hidden eigenvalue is at least ten times smaller than those of the output",
             f"{ratio:,.0f} times smaller (largest hidden, median of the output)",
             bool(ratio >= 10),
+            ("Figure 18",),
         ),
         Claim(
             "the spectral head is within 1 point of the linear head (paper: 72.7 and 73.2 %)",
             f"{' and '.join(said)} %",
             bool(abs(spectral - linear) <= 1),
+            ("Table 2",),
         ),
         Claim(
             "nothing is lost when the hidden neurons are removed",

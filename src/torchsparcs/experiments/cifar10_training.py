@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.cutting.eigenvalues import eigenvalue_gap, prune_eigenvalues
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Work
-from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.vision import (
     ConvMembers,
     fast_on_a_gpu,
@@ -30,14 +30,16 @@ from torchsparcs.experiments.vision import (
 from torchsparcs.experiments.writing import Content
 from torchsparcs.images.datasets import load_images
 from torchsparcs.spectral import equations as spectral
+from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Pair
 from torchsparcs.training.history import History
-from torchsparcs.training.tasks import evaluation_mode
+from torchsparcs.training.tasks import evaluate, evaluation_mode
 from torchsparcs.training.train import train
 
 BATCH = 2000  # test images that are looked at together
+SEEN = 5000  # training images that say which eigenvalues may go
 TASK = "multiclass"
 Images = tuple[Pair, Pair]  # to train on, to test on
 
@@ -85,7 +87,7 @@ HEADS = {
 RECIPES = {
     "paper": Recipe(
         "the paper's recipe",
-        lambda setting: paper_config(
+        lambda setting: TrainConfig.paper(
             epochs=setting.epochs, penalty="l1", penalty_weight=1e-4, **common_options(setting)
         ),
         {},
@@ -106,7 +108,7 @@ def common_options(setting: Setting) -> dict[str, Any]:
 
 @fast_on_a_gpu()
 def run(setting: Setting, work: Work) -> Content:
-    images = _images(setting, work.device)
+    images = images_of(setting, work.device)
     results: Content = {"runs": {}, "configs": {}, "resources": {}}
     for key, recipe in RECIPES.items():
         config = replace(recipe.config(setting), capture=work.on_gpu)
@@ -114,25 +116,39 @@ def run(setting: Setting, work: Work) -> Content:
         results["runs"][key] = {
             name: work.part(
                 f"{head.name}, {recipe.name}",
-                partial(_trained, name, recipe, config, setting, work, images),
+                partial(
+                    trained_heads,
+                    name,
+                    f"{head.name}, {recipe.name}",
+                    setting.seeds,
+                    config,
+                    setting,
+                    work,
+                    images,
+                    dropout=recipe.dropout.get(name, 0.0),
+                ),
             )
             for name, head in HEADS.items()
         }
     for name, head in HEADS.items():
         results["resources"][name] = work.part(
-            f"time and memory, {head.name}", partial(_resources, name, setting, work, images[0])
+            f"time and memory, {head.name}", partial(resources_of, name, setting, work, images[0])
         )
     return results
 
 
-def _images(setting: Setting, device: torch.device) -> Images:
+def images_of(setting: Any, device: torch.device) -> Images:
+    """Training and test images of the setting's ``data``, ``train_rows`` and ``test_rows``."""
     (x, y), (x_test, y_test) = load_images(setting.data).tensors(device)
     x, x_test = (part.contiguous(memory_format=layout_for(device)) for part in (x, x_test))
     rows, tested = setting.train_rows, setting.test_rows
     return (x[:rows], y[:rows]), (x_test[:tested], y_test[:tested])
 
 
-def _model(name: str, members: int, setting: Setting, data: Pair, dropout: float) -> ConvMembers:
+def model_of(
+    name: str, members: int, setting: Any, data: Pair, dropout: float = 0.0
+) -> ConvMembers:
+    """Members with one of the ``HEADS`` on an extractor of the setting's ``channels``."""
     images, labels = data
     classes = int(labels.max()) + 1
     model = ConvMembers(
@@ -145,20 +161,33 @@ def _model(name: str, members: int, setting: Setting, data: Pair, dropout: float
     return model.to(images.device, memory_format=layout_for(images.device))  # type: ignore[call-overload]
 
 
-def _trained(
-    name: str, recipe: Recipe, config: TrainConfig, setting: Setting, work: Work, images: Images
+def trained_heads(
+    name: str,
+    part: str,
+    members: int,
+    config: TrainConfig,
+    setting: Any,
+    work: Work,
+    images: Images,
+    *,
+    dropout: float = 0.0,
 ) -> Content:
-    """All seeds of one head; of a spectral one also without its hidden neurons, epoch by epoch."""
+    """All members of one head; of a spectral one also without its hidden neurons, epoch by epoch.
+
+    They are taken out in two ways: ``removed`` is the skip connection as it is, without the neurons
+    in direct space; ``zeroed`` has their eigenvalues set to zero, in the skip connection as well.
+    """
     training, test = images
     torch.manual_seed(0)
-    model = _model(name, setting.seeds, setting, training, recipe.dropout.get(name, 0.0))
-    part = f"{HEADS[name].name}, {recipe.name}"
-    removed = work.steps.recall(f"removed, {part}") or []
+    model = model_of(name, members, setting, training, dropout)
+    none: dict[str, list] = {"removed": [], "zeroed": []}
+    without = work.steps.recall(f"without, {part}") or none
 
     def look(history: History) -> None:
-        del removed[history.epochs - 1 :]  # of epochs that a resumed run goes through again
-        removed.append(accuracies(model, test, without_hidden))
-        work.steps.keep(f"removed, {part}", removed)
+        for key, head in (("removed", without_hidden), ("zeroed", with_zero_eigenvalues)):
+            del without[key][history.epochs - 1 :]  # of epochs that a resumed run repeats
+            without[key].append(accuracies(model, test, head))
+        work.steps.keep(f"without, {part}", without)
 
     on_epoch = look if name == "spectral" else None
     history = work.train(part, model, training, config, validation=test, on_epoch=on_epoch)
@@ -167,14 +196,24 @@ def _trained(
         "seconds": sum(history.seconds),
     }
     if isinstance(model.head, Population):
-        found |= {"removed": removed, **_cut(model, test)}
+        found |= {**without, **_cut(model, images)}
     return found
 
 
-def _cut(model: ConvMembers, test: Pair) -> Content:
-    """What the spectral heads became."""
-    head = model.head
+def _cut(model: ConvMembers, images: Images) -> Content:
+    """What the spectral heads became, cut and pruned; training images say what may go."""
+    head, (training, test) = model.head, images
     assert isinstance(head, Population)
+    gaps = [eigenvalue_gap(values) for values in head.hidden_eigenvalues[0]]
+    some = training[0][:SEEN], training[1][:SEEN]
+    seen, tested = (_features(model, pair) for pair in (some, test))
+    pruned = []
+    for index in range(head.members):
+        member = head.member(index)
+        small = prune_eigenvalues(member, (seen[0][index], seen[1]), TASK)
+        assert isinstance(small, SpectralNetwork)
+        score = evaluate(small, (tested[0][index], tested[1]), TASK).score
+        pruned.append((small.recruited[0], score))
     compact = [extract(head.member(index)).eval() for index in range(head.members)]
 
     def cut_heads(_: nn.Module, features: Tensor) -> Tensor:
@@ -183,11 +222,30 @@ def _cut(model: ConvMembers, test: Pair) -> Content:
 
     return {
         "recruited": [counts[0] for counts in head.recruited],
+        "above_gap": [int(head.count_recruited(gap)[0][index]) for index, gap in enumerate(gaps)],
+        "gaps": gaps,
+        "pruned": [count for count, _ in pruned],
+        "pruned_accuracy": [score for _, score in pruned],
         "compact_parameters": [network.size.parameters for network in compact],
         "compact_accuracy": accuracies(model, test, cut_heads),
         "hidden_eigenvalues": head.hidden_eigenvalues[0][0].detach().abs(),
         "output_eigenvalues": head.output_eigenvalues[0].detach().abs(),
     }
+
+
+def _features(model: ConvMembers, data: Pair) -> tuple[Tensor, Tensor]:
+    """What the heads are given for ``data``, (members, rows, N), and the labels."""
+    with evaluation_mode(model):
+        parts = [model.features(x) for x in data[0].split(BATCH)]
+    return torch.cat(parts, dim=1), data[1]
+
+
+def with_zero_eigenvalues(head: nn.Module, features: Tensor) -> Tensor:
+    """The output of spectral heads whose hidden eigenvalues are zero: L₃ φ₂ φ₁ x, a linear head."""
+    assert isinstance(head, Population)
+    silent = [*head.eigenvalues[:1], torch.zeros_like(head.eigenvalues[1]), head.eigenvalues[2]]
+    block = spectral.weight_block(list(head.transfers), silent, 2, 0)
+    return features @ block[..., :-1].mT + block[..., -1].unsqueeze(-2)
 
 
 def without_hidden(head: nn.Module, features: Tensor) -> Tensor:
@@ -210,10 +268,10 @@ def accuracies(
     return (hits / len(images)).tolist()
 
 
-def _resources(name: str, setting: Setting, work: Work, training: Pair) -> Content:
+def resources_of(name: str, setting: Any, work: Work, training: Pair) -> Content:
     """One model alone: seconds for an epoch, after one that warms up, and the peak of memory."""
-    model = _model(name, 1, setting, training, 0.0)
-    config = paper_config(
+    model = model_of(name, 1, setting, training)
+    config = TrainConfig.paper(
         epochs=setting.timed_epochs + 1, capture=work.on_gpu, **common_options(setting)
     )
     history = train(model, training, config, progress=False)
@@ -227,12 +285,12 @@ def _resources(name: str, setting: Setting, work: Work, training: Pair) -> Conte
     return found
 
 
-def _peak(name: str, setting: Setting, training: Pair) -> int:
+def _peak(name: str, setting: Any, training: Pair) -> int:
     """Bytes that a step takes beside the images; not captured, which would hide what it frees."""
     before = torch.cuda.memory_allocated()
-    model = _model(name, 1, setting, training, 0.0)
+    model = model_of(name, 1, setting, training)
     images, labels = (part[: 10 * setting.batch_size] for part in training)
-    config = paper_config(epochs=2, **common_options(setting))
+    config = TrainConfig.paper(epochs=2, **common_options(setting))
 
     def forget_the_start(history: History) -> None:
         """The first epoch, in which the images are checked."""

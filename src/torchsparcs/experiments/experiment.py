@@ -82,11 +82,16 @@ class Work:
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that was to be seen, and what was seen."""
+    """Something that was to be seen, and what was seen.
+
+    ``of`` names the figures and tables of the paper that show it; without any it is a claim of
+    ours, or a limit that we set.
+    """
 
     says: str
     found: str
     held: bool
+    of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -188,6 +188,9 @@ def keep_page_faults_out() -> None:
 # --- what was to be seen --------------------------------------------------------------------------
 
 
+COUNTS = "Figure 8"
+
+
 def claims(content: Content) -> list[Claim]:
     counts, measured = (content["results"][key] for key in ("counts", "measured"))
     two, last = counts[0], measured[-1]
@@ -200,11 +203,13 @@ def claims(content: Content) -> list[Claim]:
             "with two layers direct has slightly fewer parameters",
             f"{two['direct']:,} against {two['spectral']:,}",
             two["layers"] == 2 and two["direct"] < two["spectral"] < 1.1 * two["direct"],
+            (COUNTS,),
         ),
         Claim(
             "from three layers on spectral has fewer, the deeper the more",
             f"{ratios[-1]:.1f} times fewer at {counts[-1]['layers']}",
             ratios[1] > 1 and all(b > a for a, b in pairwise(ratios)),
+            (COUNTS,),
         ),
         Claim(
             f"measured at {last['layers']} layers, spectral takes less time and memory",

@@ -5,20 +5,18 @@ and student are drawn anew for every seed. The paper's recipe and the defaults o
 trained on the same data; the test rows are looked at once, at the end.
 """
 
-import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from torchsparcs.cutting.eigenvalues import eigenvalue_curve, keep_eigenvalues
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
-from torchsparcs.experiments.recipes import paper_config
 from torchsparcs.experiments.writing import Content, Figures, spread
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.population import Population
@@ -29,6 +27,7 @@ from torchsparcs.training.tasks import TASKS, evaluate
 TASK = "regression"
 SILENT = 0.01  # a layer is off when all its |eigenvalues| are below this share of the largest
 PAPER_NEURONS, PAPER_R2 = 30, 0.98
+HISTOGRAMS, PRUNING = "Figure 9", "Figure 10"
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ RECIPES = {
     "paper": Recipe(
         "the paper's recipe",
         plots.ORANGE,
-        lambda setting: paper_config(
+        lambda setting: TrainConfig.paper(
             penalty_weight=setting.paper_penalty_weight, **common_options(setting)
         ),
         scale_targets=False,
@@ -96,32 +95,70 @@ def run(setting: Setting, work: Work) -> Content:
 
 
 def _trained(recipe: Recipe, config: TrainConfig, setting: Setting, work: Work) -> Content:
-    """Students of all seeds trained together, each on its own data."""
-    data = [dataset(setting, seed, recipe.scale_targets) for seed in setting.seeds]
-    training, validation, test = (
-        [(x.to(work.device), y.to(work.device)) for x, y in part]
-        for part in zip(*data, strict=True)
-    )
-    widths = [setting.dimension, *setting.hidden, setting.dimension]
-    students = Population(widths, seeds=setting.seeds, bias=False, device=work.device)
-    together = (torch.stack([x for x, _ in training]), torch.stack([y for _, y in training]))
-    history = work.train(recipe.name, students, together, config)
-    seeds = []
-    for index, seed in enumerate(setting.seeds):
+    """Students of all seeds trained together, and what `extract` makes of them."""
+    dimension, points = setting.dimension, setting.points
+    data = [
+        dataset(dimension, points, seed, scale_targets=recipe.scale_targets)
+        for seed in setting.seeds
+    ]
+    widths = [dimension, *setting.hidden, dimension]
+    found = trained_students(recipe.name, widths, setting.seeds, data, config, work)
+    judged = []
+    for (student, parts), seed in zip(found.students, setting.seeds, strict=True):
         work.report(f"{recipe.name}: pruning seed {seed}")
-        parts = (training[index], validation[index], test[index])
-        seeds.append({"seed": seed, **_judged(students.member(index), *parts, setting)})
-    return {"seeds": seeds, "seconds": sum(history.seconds)}
+        training, validation, test = parts
+        compact = extract(student, data=training, validation=validation, task=TASK, progress=False)
+        judged.append(
+            {
+                "seed": seed,
+                **pruned_by_eigenvalues(student, parts, setting.tolerance),
+                "r2_compact": evaluate(compact, test, TASK).score,
+                "architecture": compact.architecture,
+                "compact_hidden": list(compact.widths[1:-1]),
+            }
+        )
+    return {"seeds": judged, "seconds": found.seconds}
 
 
-def dataset(setting: Setting, seed: int, scale_targets: bool) -> list[Pair]:
-    """Training, validation (a tenth of the points) and as large a test set."""
+class Trained(NamedTuple):
+    """Students with their training, validation and test rows, and the seconds they took."""
+
+    students: list[tuple[SpectralNetwork, list[Pair]]]
+    seconds: float
+
+
+def trained_students(
+    name: str,
+    widths: Sequence[int],
+    seeds: Sequence[int],
+    data: list[list[Pair]],
+    config: TrainConfig,
+    work: Work,
+    *,
+    bias: bool = False,
+) -> Trained:
+    """One student for each seed, trained together, each on its own data."""
+    placed = [[(x.to(work.device), y.to(work.device)) for x, y in parts] for parts in data]
+    students = Population(widths, seeds=seeds, bias=bias, device=work.device)
+    x, y = (torch.stack([parts[0][side] for parts in placed]) for side in (0, 1))
+    history = work.train(name, students, (x, y), config)
+    pairs = [(students.member(index), parts) for index, parts in enumerate(placed)]
+    return Trained(pairs, sum(history.seconds))
+
+
+def dataset(
+    dimension: int, points: int, seed: int, *, scale_targets: bool = False, rotations: int = 2
+) -> list[Pair]:
+    """Training, validation (a tenth of the points) and as large a test set.
+
+    With one rotation the teacher has the same matrix before and after its neurons.
+    """
     generator = torch.Generator().manual_seed(seed)
-    first, second = (rotation(setting.dimension, generator) for _ in range(2))
-    rows = setting.points // 10
-    x = torch.rand(setting.points + rows, setting.dimension, generator=generator) * 2 - 1
-    y = torch.relu(x @ first.T) @ second.T
-    sizes = [setting.points - rows, rows, rows]
+    matrices = [rotation(dimension, generator) for _ in range(rotations)]
+    rows = points // 10
+    x = torch.rand(points + rows, dimension, generator=generator) * 2 - 1
+    y = torch.relu(x @ matrices[0].T) @ matrices[-1].T
+    sizes = [points - rows, rows, rows]
     y = y / y[: sizes[0]].std() if scale_targets else y
     return list(zip(x.split(sizes), y.split(sizes), strict=True))
 
@@ -134,18 +171,15 @@ def rotation(dimension: int, generator: torch.Generator) -> Tensor:
     return q
 
 
-def _judged(
-    student: SpectralNetwork, training: Pair, validation: Pair, test: Pair, setting: Setting
-) -> Content:
-    def score(network: nn.Module) -> float:
-        return evaluate(network, test, TASK).score
-
-    curve, enough = curve_of_eigenvalues(
-        student, lambda pruned: evaluate(pruned, validation, TASK).loss, tolerance=setting.tolerance
+def pruned_by_eigenvalues(student: SpectralNetwork, parts: list[Pair], tolerance: float) -> Content:
+    """The paper's pruning: its curve, what is left within the tolerance, and how good that is."""
+    training, validation, test = parts
+    curve, enough = eigenvalue_curve(
+        student, lambda pruned: evaluate(pruned, validation, TASK).loss, tolerance=tolerance
     )
     whole = curve[max(curve)]
-    pruned = keeping_eigenvalues(student, enough)
-    compact = extract(student, data=training, validation=validation, task=TASK, progress=False)
+    pruned = keep_eigenvalues(student, enough)
+    assert isinstance(pruned, SpectralNetwork)
     return {
         "eigenvalues": [values.detach().abs() for values in student.hidden_eigenvalues],
         "curve": {
@@ -155,11 +189,8 @@ def _judged(
         "kept": pruned.recruited,
         "neurons_at_work": sum(extract(pruned).widths[1:-1]),
         "r2_linear": linear_r2(training, test),
-        "r2_full": score(student),
-        "r2_pruned": score(pruned),
-        "r2_compact": score(compact),
-        "architecture": compact.architecture,
-        "compact_hidden": list(compact.widths[1:-1]),
+        "r2_full": evaluate(student, test, TASK).score,
+        "r2_pruned": evaluate(pruned, test, TASK).score,
     }
 
 
@@ -170,44 +201,6 @@ def linear_r2(training: Pair, test: Pair) -> float:
     centred = x - center[0]
     weights = torch.linalg.solve(centred.T @ centred, centred.T @ (y - center[1]))
     return TASKS[TASK].score((x_test - center[0]) @ weights + center[1], y_test).item()
-
-
-def curve_of_eigenvalues(
-    network: SpectralNetwork,
-    loss: Callable[[SpectralNetwork], float],
-    *,
-    tolerance: float,
-    points: int = 60,
-) -> tuple[dict[int, float], int]:
-    """The loss by eigenvalues kept, ascending, and the fewest within ``tolerance`` of it.
-
-    The curve has ``points`` sizes; the fewest are found by bisection between two of them.
-    """
-    recruited = sum(network.recruited)
-    spaced = np.geomspace(1, max(recruited, 1), points).round().astype(int).tolist()
-    sizes = {0, *spaced} if recruited else {0}
-    losses = {count: loss(keeping_eigenvalues(network, count)) for count in sizes}
-    limit = losses[recruited] * (1 + tolerance)
-    enough = min(count for count, value in losses.items() if value <= limit)
-    low = max((count for count in losses if count < enough), default=enough)
-    while enough - low > 1:
-        middle = (low + enough) // 2
-        losses[middle] = loss(keeping_eigenvalues(network, middle))
-        low, enough = (low, middle) if losses[middle] <= limit else (middle, enough)
-    return dict(sorted(losses.items())), enough
-
-
-@torch.no_grad()
-def keeping_eigenvalues(network: SpectralNetwork, count: int) -> SpectralNetwork:
-    """A copy of which all but the ``count`` largest hidden eigenvalues are zero."""
-    pruned = copy.deepcopy(network)
-    sizes = torch.cat([values.abs() for values in network.hidden_eigenvalues])
-    keep = torch.zeros_like(sizes, dtype=torch.bool)
-    keep[sizes.argsort(descending=True, stable=True)[:count]] = True
-    masks = keep.split(list(network.widths[1:-1]))
-    for values, mask in zip(pruned.hidden_eigenvalues, masks, strict=True):
-        values.mul_(mask)
-    return pruned
 
 
 # --- what was to be seen --------------------------------------------------------------------------
@@ -224,26 +217,35 @@ def claims(content: Content) -> list[Claim]:
     exact = sum(run["compact_hidden"] == [neurons] for run in own)
     best = [run["r2_compact"] for run in own]
     return [
-        Claim("a linear model does not do", f"R² {spread(linear)}", max(linear) < 0.9),
+        Claim(
+            "a linear model does not do",
+            f"R² {spread(linear)}",
+            max(linear) < 0.9,
+            (HISTOGRAMS,),
+        ),
         Claim(
             "the paper's recipe: one of the two hidden layers switches off",
             f"{one_off} of {seeds} seeds",
             one_off == seeds,
+            (HISTOGRAMS,),
         ),
         Claim(
             "the paper's recipe: it is the first that switches off",
             f"{first_off} of {seeds} seeds",
             first_off == seeds,
+            (HISTOGRAMS,),
         ),
         Claim(
             f"the paper's recipe: {PAPER_NEURONS} eigenvalues are enough for 5 % of the loss",
             f"{spread(kept, '{:.0f}')} are needed",
             max(kept) <= PAPER_NEURONS,
+            (PRUNING,),
         ),
         Claim(
             f"the paper's recipe: pruned, R² of at least about {PAPER_R2}",
             f"R² {spread(pruned)}",
             min(pruned) >= PAPER_R2 - 0.005,
+            (PRUNING,),
         ),
         Claim(
             f"our defaults and `extract`: one layer of {neurons} neurons",

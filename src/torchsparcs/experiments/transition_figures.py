@@ -1,6 +1,7 @@
 """The figures of the transition from a linear to a non-linear target."""
 
 from collections.abc import Callable
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from torchsparcs.experiments.writing import Content, Figures
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = {5.0: plots.BLUE, 1000.0: plots.RED}  # of β
-INSETS = (0.1, 0.5, 0.9)  # α of the architectures drawn beside the curve
+COLOURS = (plots.BLUE, plots.RED, plots.GREEN, plots.ORANGE)  # of β, in turn
+INSETS = (0.1, 0.5, 0.9)  # α of the architectures and functions drawn above the curves
 
 
 def of_beta(results: Content, beta: float) -> list[Content]:
@@ -22,20 +23,24 @@ def of_beta(results: Content, beta: float) -> list[Content]:
 
 def draw(content: Content) -> Figures:
     results, hidden = content["results"], content["setting"]["hidden"]
-    smooth = of_beta(results, 5.0)
+    beta = betas_of(results)[0]
+    smooth = of_beta(results, beta)
     fits = "output of model 0 (orange) and its error (green)"
     return {
         "transition": _draw_transition(results, smooth, hidden),
         "square_norm_of_mean_gamma": _draw_normalised(
             results, "square_norm_of_mean_gamma", None, "‖mean Γ‖², normalised"
         ),
-        "eigenvalue_norm": _draw_normalised(
-            results, "eigenvalues_mean", "eigenvalues_std", "‖(L₁, L₂)‖, normalised"
-        ),
-        "datasets": _draw_points(results, smooth, "the datasets", _targets),
-        "fits": _draw_points(results, smooth, fits, _fits),
+        "eigenvalue_norm": _draw_eigenvalues(results),
+        "datasets": _draw_points(results, smooth, f"β = {beta:g}: the datasets", _targets),
+        "fits": _draw_points(results, smooth, f"β = {beta:g}: {fits}", _fits),
         "architectures": _draw_architectures(smooth, hidden),
     }
+
+
+def betas_of(results: Content) -> list[float]:
+    """Every β, in the order in which they were asked for."""
+    return list(dict.fromkeys(row["beta"] for row in results["datasets"]))
 
 
 def _draw_transition(results: Content, smooth: list[Content], hidden: int) -> "Figure":
@@ -49,9 +54,37 @@ def _draw_transition(results: Content, smooth: list[Content], hidden: int) -> "F
     axes.legend(loc="center left", frameon=False)
     for place, alpha in enumerate(INSETS):
         row = min(smooth, key=lambda row: abs(row["alpha"] - alpha))
-        inset = axes.inset_axes((0.03 + 0.33 * place, 0.66, 0.28, 0.28))
+        left = 0.01 + 0.33 * place
+        inset = axes.inset_axes((left, 0.66, 0.15, 0.26))
         plots.draw_architecture(inset, [3, hidden, 1], row["edges"])
-        inset.set_title(f"model 0, β = 5, α = {row['alpha']:g}", fontsize=9)
+        inset.set_title(
+            f"β = {row['beta']:g}, α = {row['alpha']:g}: model 0, f(x)", fontsize=9, loc="left"
+        )
+        surface = axes.inset_axes((left + 0.14, 0.63, 0.18, 0.32), projection="3d")
+        _draw_function(surface, results["shown_inputs"], row["shown_targets"])
+    return figure
+
+
+def _draw_function(axes: Any, inputs: Any, heights: Any) -> None:
+    """The function to be learnt, over the square of its inputs."""
+    x, y = np.array(inputs).T
+    axes.plot_trisurf(x, y, np.array(heights), color=plots.GREY, linewidth=0, antialiased=False)
+    axes.set(zlim=(-1, 1), xticks=[-1, 0, 1], yticks=[-1, 0, 1], zticks=[-1, 0, 1])
+    axes.tick_params(labelsize=4, pad=-5)
+    axes.patch.set_alpha(0)
+
+
+def _draw_eigenvalues(results: Content) -> "Figure":
+    """The text's quantity; beside it the one that the authors' code plots, where it is recorded."""
+    measures = [("eigenvalues_mean", "eigenvalues_std", "mean of ‖(L₁, L₂)‖, over its largest")]
+    if "size_mean" in results["datasets"][0]:
+        measures.append(("size_mean", "size_std", "mean of |(L₁, L₂)|, over its largest"))
+    figure = plots.new_figure(5.5 * len(measures), 3.8)
+    panels: Any = figure.subplots(1, len(measures), squeeze=False)
+    for axes, (key, spread, label) in zip(panels.flat, measures, strict=True):
+        _draw_curves(axes, results, key, spread, max(row[key] for row in results["datasets"]))
+        axes.set(xlabel="α", ylabel=label)
+        axes.legend(frameon=False)
     return figure
 
 
@@ -68,8 +101,8 @@ def _draw_normalised(results: Content, key: str, spread: str | None, label: str)
 def _draw_curves(
     axes: Any, results: Content, key: str, spread: str | None, unit: float = 1.0
 ) -> None:
-    """A measure against α, in that unit, for both β; with a band where a spread is named."""
-    for beta, colour in COLOURS.items():
+    """A measure against α, in that unit, for each β; with a band where a spread is named."""
+    for beta, colour in zip(betas_of(results), cycle(COLOURS), strict=False):
         own = of_beta(results, beta)
         mean = [row[key] / unit for row in own]
         std = [row[spread] / unit if spread else 0.0 for row in own]
@@ -104,7 +137,7 @@ def _draw_points(
         axes.set_title(name, fontsize=8, pad=-4)
         axes.set(zlim=(-1, 1), xticks=[-1, 0, 1], yticks=[-1, 0, 1], zticks=[-1, 0, 1])
         axes.tick_params(labelsize=5, pad=-4)
-    figure.suptitle(f"β = 5: {title}, over x₁ and x₂", fontsize=11)
+    figure.suptitle(f"{title}, over x₁ and x₂", fontsize=11)
     return figure
 
 
@@ -115,8 +148,8 @@ def _draw_architectures(rows: list[Content], hidden: int) -> "Figure":
         axes.set_title(f"α = {row['alpha']:g}", fontsize=9)
         axes.set_rasterization_zorder(10)
     figure.suptitle(
-        "β = 5: model 0, connections above the cut-off; blue through the hidden layer, orange past "
-        "it, grey not part of a path from input to output",
+        f"β = {rows[0]['beta']:g}: model 0, connections above the cut-off; blue through the hidden "
+        "layer, orange past it, grey not part of a path from input to output",
         fontsize=11,
     )
     return figure

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from torchsparcs.spectral.population import HasMembers, Population
 
@@ -56,7 +57,7 @@ class ConvMembers(nn.Module, HasMembers):
         before, groups = image[0], 1
         for count in channels:
             stages += [
-                nn.Conv2d(before * groups, count * members, 3, padding=1, groups=groups),
+                MemberConv(before * groups, count * members, 3, padding=1, groups=groups),
                 nn.BatchNorm2d(count * members),
                 nn.ReLU(),
                 nn.MaxPool2d(2),
@@ -74,6 +75,27 @@ class ConvMembers(nn.Module, HasMembers):
 
     def forward(self, input: Tensor) -> Tensor:
         return self.head(self.dropout(self.features(input)))
+
+
+class MemberConv(nn.Conv2d):
+    """A 3x3 convolution of stride 1 whose groups are members, on a GPU by their patches."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        is_slow = self.groups > 1 and input.is_cuda  # five groups took eight times as long as one
+        return self.by_patches(input) if is_slow else super().forward(input)
+
+    def by_patches(self, input: Tensor) -> Tensor:
+        """The same as patches times weights, one product for each member."""
+        rows, members = len(input), self.groups
+        height, width = input.shape[-2:]
+        windows = F.pad(input, (1, 1, 1, 1)).unfold(2, 3, 1).unfold(3, 3, 1)
+        own = windows.unflatten(1, (members, -1)).permute(1, 0, 3, 4, 2, 5, 6)
+        patches = own.reshape(members, rows * height * width, -1)  # (.., channels · 9)
+        weights = self.weight.view(members, -1, patches.shape[-1])
+        assert self.bias is not None
+        maps = torch.baddbmm(self.bias.view(members, 1, -1), patches, weights.mT)
+        split = maps.view(members, rows, height, width, -1)
+        return split.permute(1, 2, 3, 0, 4).flatten(3).permute(0, 3, 1, 2)  # channels last
 
 
 class MemberDropout(nn.Module):

@@ -47,7 +47,8 @@ def written_page(experiment: "Experiment", content: Content, figures: str = "") 
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    pages.filters |= {"percent": percent, "spread": spread, "median": median}
+    pages.filters |= {"percent": percent, "spread": spread, "median": median, "best": best}
+    pages.filters["columns"] = lambda table: list(zip(*table, strict=True))
     known = {
         **content,
         **content["setting"],
@@ -67,7 +68,7 @@ def _reductions(experiment: "Experiment", content: Content) -> list[str]:
     return [
         f"{name.replace('_', ' ')} {_short(used[name])} for {_short(full[name])}"
         for name in full
-        if used[name] != full[name] and not isinstance(full[name], str)
+        if name in used and used[name] != full[name] and not isinstance(full[name], str)
     ]
 
 
@@ -99,6 +100,15 @@ def percent(values: Iterable[float], digits: int = 2) -> str:
     """
     shares = 100 * np.array(list(values))
     return f"{shares.mean():.{digits}f} ± {shares.std():.{digits}f}"
+
+
+def best(accuracy: Sequence[Sequence[float]]) -> list[float]:
+    """The best epoch of each seed, of (epochs, seeds).
+
+    >>> best([[0.5, 0.6], [0.7, 0.4]])
+    [0.7, 0.6]
+    """
+    return [max(column) for column in zip(*accuracy, strict=True)]
 
 
 def spread(values: Iterable[float], form: str = "{:.3f}") -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.searching.relevance import input_eigenvalues
 from torchsparcs.tables.columns import Table, check_known
 from torchsparcs.tables.dates import DAY, START
 from torchsparcs.tables.encoding import REST, Column
@@ -78,6 +79,29 @@ class Explanations:
         columns = ["column", "worth", "standard_error", "parameters"]
         table = pd.DataFrame(rows, columns=columns).set_index("column")
         return table.sort_values(["worth", "parameters"], ascending=[False, True])
+
+    def input_relevance(self, X: Any, y: Any, *, seed: int = 0) -> pd.DataFrame:
+        """Columns of a table from the most relevant, by trained input eigenvalues.
+
+        A network of its own is trained on these rows, in which each input has an eigenvalue in
+        front of eigenvectors that stay as they were drawn; how large it is left tells how much the
+        input is used (arXiv 2406.01183). It looks at the table, not at a network of the front:
+        :meth:`importance` does that.
+
+        Returns:
+            a row for each column that was not left out, in the column ``relevance``: the norm of
+            the |eigenvalues| of its inputs, that of the most relevant column being one.
+        """
+        X, y, _ = with_targets(X, y)
+        target = self.target
+        sizes = input_eigenvalues(
+            self.inputs.transform(X), target.transform(y), target.task, target.outputs, seed
+        )
+        norms = {name: float(sizes[places].norm()) for name, places in self._places().items()}
+        top = max(norms.values(), default=0.0) or 1.0
+        table = pd.DataFrame({"relevance": [norm / top for norm in norms.values()]}, index=[*norms])
+        table.index.name = "column"
+        return table.sort_values("relevance", ascending=False, kind="stable")
 
     def explain(self, row: Any, pick: "str | int | Candidate" = "smallest") -> pd.DataFrame:
         """What each column that the picked network reads does to its answer for one row.

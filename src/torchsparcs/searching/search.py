@@ -21,6 +21,7 @@ from torchsparcs.searching.candidates import corrected, is_same, on_the_front
 from torchsparcs.searching.class_weights import class_weighted
 from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.network_search import NetworkSearch
+from torchsparcs.searching.paper_search import PaperSearch
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.strategies import SearchConfig
@@ -191,7 +192,9 @@ def search(
             folded = FoldedData.of(
                 preprocessing, *rows, validation=validation, seed=seed, scoring=scoring
             ).to(on)
-            run = TableSearch(
+            if config.paper and time_budget is not None:
+                raise ValueError("Expected no time_budget where the paper's recipe is asked for.")
+            run = (PaperSearch if config.paper else TableSearch)(
                 folded,
                 preprocessing.target.outputs,
                 executor,

@@ -37,6 +37,9 @@ class SearchConfig:
         ways: names from ``STRATEGIES``, one training for each.
         batch_size, lr: of the training and the fine-tunings, AdamW with a cosine schedule.
         shrink: the number of parameters is multiplied by it from one size to the next smaller one.
+        paper: search as the paper writes instead: its recipe (Adam at 1e-3, l1 in the loss, 300
+            epochs but at most ``longest`` steps), three penalty weights from 1e-3 to 1e-5, and its
+            5 % rule of pruning. Of the other options only ``batch_size`` counts then.
         tune_share: steps of the fine-tuning at each size, as a share of those of the training, on
             average; the smaller the network, the longer it takes.
     """
@@ -50,6 +53,7 @@ class SearchConfig:
     ways: tuple[str, ...] = tuple(STRATEGIES)
     shrink: float = 0.45
     tune_share: float = 0.25
+    paper: bool = False
 
     def __post_init__(self) -> None:
         check_counts(self, "steps", "epochs", "longest", "batch_size", "path")

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import reduce
@@ -199,7 +200,14 @@ class TableSearch:
         trusted = [each for each in judged if each[1].judgement.is_borne_out or each[1] is chosen]
         best = next(one for one, rung in judged if rung is chosen)
         if self.clock.ended and largest is not None:
-            largest = max(largest, min(one.parameters for one, _ in trusted))  # all there is
+            smallest = min(one.parameters for one, _ in trusted)
+            if smallest > largest:  # all there is
+                warnings.warn(
+                    f"Nothing of at most {largest} parameters was found in the time; what is given "
+                    f"has {smallest}.",
+                    stacklevel=2,
+                )
+                largest = smallest
         if self.whole is not self.folded:
             family = DenseFamily(self.whole, self.executor)
             front = [*on_the_front([one for one, _ in trusted], largest), best]

@@ -56,9 +56,15 @@ class SpectralModule(nn.Module, HasActivation):
         """Neurons whose eigenvalue is not exactly zero, layer by layer; of members, for each."""
         return [int(count) for count in self.count_recruited()]
 
-    def count_recruited(self) -> list[Tensor]:
-        """How many eigenvalues of each hidden layer are not exactly zero, (members...)."""
-        return [values.count_nonzero(dim=-1) for values in self.hidden_eigenvalues]
+    def count_recruited(self, threshold: float = 0.0) -> list[Tensor]:
+        """How many |eigenvalues| of each hidden layer are above ``threshold``, (members...).
+
+        With a penalty in the loss none becomes exactly zero: then :func:`eigenvalue_gap` gives a
+        threshold, where they form two clusters.
+        """
+        if not threshold >= 0:
+            raise ValueError(f"Expected a threshold >= 0. Got {threshold!r}.")
+        return [(~(e.abs() <= threshold)).sum(dim=-1) for e in self.hidden_eigenvalues]
 
     def described(self, widths: Sequence[int], *options: str) -> str:
         """The widths of the layers, the activation, ``options``, and what is recruited."""

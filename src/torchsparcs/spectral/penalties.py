@@ -6,14 +6,14 @@ are trained; never those of the output layer.
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from torchsparcs.spectral.network import spectral_modules
+from torchsparcs.spectral.network import SpectralModule, spectral_modules
 
 
 class Penalty(NamedTuple):
@@ -73,10 +73,13 @@ PENALTIES: dict[str, Penalty] = {
 }
 
 
-def eigenvalue_penalty(module: nn.Module, kind: str = "l1") -> Tensor:
+def eigenvalue_penalty(
+    module: nn.Module, kind: str = "l1", *, layer_scales: Sequence[float] | None = None
+) -> Tensor:
     """Ω summed over every layer of every spectral network inside ``module``.
 
-    A scalar; for a population one number for each member.
+    A scalar; for a population one number for each member. ``layer_scales``: factors on Ω of each
+    penalised layer, from the input on.
 
     >>> from torchsparcs import SpectralNetwork
     >>> network = SpectralNetwork([2, 2, 1])
@@ -88,18 +91,24 @@ def eigenvalue_penalty(module: nn.Module, kind: str = "l1") -> Tensor:
     total = networks[0].output_eigenvalues.new_zeros(())  # made there: a captured step may not copy
     for network in networks:
         total = total.to(network.output_eigenvalues)
-        for eigenvalues in network.penalised_eigenvalues:
-            total = total + value(eigenvalues)
+        for eigenvalues, scale in _scaled_layers(network, layer_scales):
+            total = total + scale * value(eigenvalues)
     return total
 
 
 @torch.no_grad()
 def shrink_eigenvalues_(
-    module: nn.Module, optimizer: Optimizer, weight: float | Tensor, kind: str = "l1"
+    module: nn.Module,
+    optimizer: Optimizer,
+    weight: float | Tensor,
+    kind: str = "l1",
+    *,
+    layer_scales: Sequence[float] | None = None,
 ) -> None:
     """The proximal step for ``weight`` · Ω, to be taken right after ``optimizer.step()``.
 
-    ``weight`` is a number, or for a population a tensor with one for each member.
+    ``weight`` is a number, or for a population a tensor with one for each member; ``layer_scales``
+    are factors on it for each penalised layer, from the input on.
 
     With η the eigenvalues' own learning rate the threshold is η·weight for SGD and
     η·weight / (√v̂ + ε) for Adam and AdamW, the length of the step that Adam itself would take.
@@ -114,13 +123,29 @@ def shrink_eigenvalues_(
         raise ValueError(f"Expected an optimizer among {names}. Got {type(optimizer).__name__}.")
     _warn_of_coupled_decay(optimizer)
     for network in spectral_modules(module):
-        for eigenvalues in network.penalised_eigenvalues:
+        for eigenvalues, scale in _scaled_layers(network, layer_scales):
             if not eigenvalues.requires_grad:
                 continue
             step_size = rule(eigenvalues, _group_of(eigenvalues, optimizer), optimizer)
             if step_size is not None:
-                threshold = (step_size * weight).to(eigenvalues.dtype).expand_as(eigenvalues)
+                threshold = (
+                    (step_size * weight * scale).to(eigenvalues.dtype).expand_as(eigenvalues)
+                )
                 eigenvalues.copy_(shrink(eigenvalues, threshold))
+
+
+def _scaled_layers(
+    network: SpectralModule, scales: Sequence[float] | None
+) -> list[tuple[Tensor, float]]:
+    """The penalised eigenvalues of each layer with the factor on their penalty."""
+    layers = network.penalised_eigenvalues
+    if scales is None:
+        return [(eigenvalues, 1.0) for eigenvalues in layers]
+    if len(scales) != len(layers):
+        raise ValueError(
+            f"Expected a factor for each of {len(layers)} penalised layers. Got {len(scales)}."
+        )
+    return list(zip(layers, scales, strict=True))
 
 
 def _checked_weight(weight: float | Tensor) -> float | Tensor:

@@ -36,9 +36,13 @@ class TrainConfig:
             after a rise over the first tenth, for networks already trained) or ``constant``.
         eigenvalue_lr_scale: how much faster the hidden eigenvalues learn than the rest.
         transfer_weight_decay: decoupled decay of the transfers alone.
+        train_transfers: False leaves the transfers, the eigenvectors, as they are: only eigenvalues
+            learn, and what is outside spectral networks.
         weight_decay: decoupled decay of the parameters outside spectral networks.
         penalty: a name from ``PENALTIES``; ``penalty_weight`` is the paper's ρ, one number or, for
             a population, one for each member.
+        layer_penalty_scales: factors on ρ for each penalised layer, from the input on; by default
+            all are one. The authors' code has (1 + ``INCREMENT``, 1) for two hidden layers.
         penalty_warmup: share of the training over which ρ rises linearly from zero.
         proximal: take the proximal step (exact zeros); otherwise add the penalty to the loss.
         input_dropout: share of the inputs that is set to zero, their mean, at random in each step.
@@ -60,9 +64,11 @@ class TrainConfig:
     schedule: str = "cosine"
     eigenvalue_lr_scale: float = 30.0
     transfer_weight_decay: float = 1.0
+    train_transfers: bool = True
     weight_decay: float = 0.0
     penalty: str = "l1"
     penalty_weight: float | tuple[float, ...] = 1e-4
+    layer_penalty_scales: tuple[float, ...] | None = None
     penalty_warmup: float = 0.0
     proximal: bool = True
     input_dropout: float = 0.0
@@ -91,6 +97,7 @@ class TrainConfig:
             "transfer_weight_decay",
             "weight_decay",
             "penalty_weight",
+            "layer_penalty_scales",
             "penalty_warmup",
             "input_dropout",
             "member_lr_scales",
@@ -106,6 +113,27 @@ class TrainConfig:
                 raise ValueError(
                     f"Expected {name} to be between 0 and 1. Got {getattr(self, name)!r}."
                 )
+
+    @classmethod
+    def paper(cls, **options: Any) -> "TrainConfig":
+        """The recipe of the paper: plain Adam at one constant rate, the penalty in the loss.
+
+        Its "L2" is, as the authors' code has it, the norm itself, one for each layer; ``options``
+        replace anything.
+
+        >>> config = TrainConfig.paper(penalty="l1", penalty_weight=5e-4, epochs=300)
+        >>> config.proximal, config.schedule, config.eigenvalue_lr_scale
+        (False, 'constant', 1.0)
+        """
+        recipe: dict[str, Any] = {
+            "lr": 1e-3,
+            "schedule": "constant",
+            "eigenvalue_lr_scale": 1.0,
+            "transfer_weight_decay": 0.0,
+            "penalty": "l2",
+            "proximal": False,
+        }
+        return cls(**{**recipe, **options})
 
     def of_members(self, part: slice) -> "TrainConfig":
         """The recipe for some of the members of a population."""

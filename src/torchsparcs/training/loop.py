@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.files.checkpoint import load_checkpoint, save_checkpoint
+from torchsparcs.spectral.network import SpectralModule
 from torchsparcs.spectral.population import is_silent, members_of
 from torchsparcs.training.checkpoint import (
     Generators,
@@ -112,6 +113,7 @@ class TrainingLoop:
         with (
             seeded_generators(config.seed + ranks.rank, self.device, self.is_silent),
             restored_mode(self.module),
+            frozen_transfers(self.module, is_frozen=not config.train_transfers),
             interruption(self.deadline) as is_interrupted,
         ):
             if resume and path is not None:
@@ -287,6 +289,20 @@ class TrainingLoop:
             raise OutOfTime
         where = f"epoch {self.epoch + 1}, after step {self.steps_done}"
         raise KeyboardInterrupt(f"Training interrupted in {where}. {advice}")
+
+
+@contextlib.contextmanager
+def frozen_transfers(module: nn.Module, *, is_frozen: bool) -> Iterator[None]:
+    """Leave the transfers of all spectral networks inside without gradients, if asked."""
+    spectral = [part for part in module.modules() if isinstance(part, SpectralModule)]
+    transfers = [p for part in spectral for p in part.transfer_parameters if p.requires_grad]
+    for parameter in transfers if is_frozen else ():
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in transfers:
+            parameter.requires_grad_(True)
 
 
 @contextlib.contextmanager

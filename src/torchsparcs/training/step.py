@@ -100,7 +100,7 @@ class TrainingStep:
         total = loss.sum()
         weight = self.penalty_weight * self.warmth
         if self.spectral and not config.proximal:
-            total = total + (weight * eigenvalue_penalty(self.module, config.penalty)).sum()
+            total = total + (weight * self._penalty()).sum()
         before = [parameter.detach().clone() for parameter in self.scaled]
         scale = self.scaler.get_scale()
         self.scaler.scale(total).backward()
@@ -116,9 +116,17 @@ class TrainingStep:
             parameter.data.copy_(old + scales * (parameter.data - old))
         if self.spectral and config.proximal:
             shrink_eigenvalues_(
-                self.module, self.optimizer, weight * self.lr_scales, config.penalty
+                self.module,
+                self.optimizer,
+                weight * self.lr_scales,
+                config.penalty,
+                layer_scales=config.layer_penalty_scales,
             )
         return loss
+
+    def _penalty(self) -> Tensor:
+        scales = self.config.layer_penalty_scales
+        return eigenvalue_penalty(self.module, self.config.penalty, layer_scales=scales)
 
     def state_dict(self) -> dict[str, Any]:
         return {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
