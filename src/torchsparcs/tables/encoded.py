@@ -52,7 +52,7 @@ def encoded_columns(
         and table.is_fractional(position)
     ]
     for words, found in (
-        ("Categories that were not seen in fit count as 'other', zeros or missing", unseen),
+        ("Categories not seen in fit count as 'other', zeros, the mean or missing", unseen),
         ("Missing values where none were missing in fit count as the mean or zeros", surprising),
         ("Numbers where text with a decimal comma was in fit; were they read right?", parsed),
     ):
