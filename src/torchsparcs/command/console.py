@@ -14,7 +14,7 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible, visible_lines
 from torchsparcs.report.about import made_with
-from torchsparcs.report.wording import claim, judged_by
+from torchsparcs.report.wording import judged_by
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
 
@@ -70,7 +70,7 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
             number,
             f"{candidate.parameters:,}",
             f"{candidate.macs:,}",
-            scoring.words(claim(candidate), candidate.standard_error, short=True),
+            scoring.words(candidate.told, candidate.standard_error, short=True),
             scoring.words(candidate.score, short=True),
             ", ".join(rules),
             architecture.replace(", skip", ",\nskip") if is_narrow else architecture,
@@ -99,14 +99,14 @@ def _verdict(result: SearchResult, pick: str | int) -> Text:
     if linear is not None and is_same(picked, linear):
         compared = "; it is the linear model"
     elif linear is not None:
-        score = scoring.words(claim(linear), short=True)
+        score = scoring.words(linear.told, short=True)
         compared = f" (linear model: {linear.parameters:,} parameters, {score})"
     if scoring.constant is not None and scoring.name != "r2":
         compared += f"; one answer for all rows has {scoring.words(scoring.constant, short=True)}"
     judged = f"on {judged_by(result.settings)}"
     if picked.expected is not None:
         judged = f"expected on new rows; {scoring.words(picked.score, short=True)} {judged}"
-    told = scoring.words(claim(picked), picked.standard_error, short=True)
+    told = scoring.words(picked.told, picked.standard_error, short=True)
     return Text.assemble(
         (f"{pick}: {picked.architecture}", "bold"),
         f"; {picked.parameters:,} parameters, {scoring.label} {told} "

@@ -139,7 +139,7 @@ def _member(result: SearchResult, found: Candidate | Attempt) -> int:
 
 def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
     place = next((i for i, other in enumerate(result.front) if other is found), None)
-    scoring, linear, told = result.scoring, result.linear, wording.claim(found)
+    scoring, linear, told = result.scoring, result.linear, found.told
     bins = found.reliability
     return {
         "pick": "linear" if place is None else place,
@@ -149,6 +149,7 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
         "macs": found.macs,
         "neurons": sum(found.widths[1:-1]),
         "score": found.score,
+        "told": told,
         "error": found.standard_error,
         "score_words": scoring.words(told),
         "score_with_error": scoring.words(told, found.standard_error),
@@ -200,7 +201,7 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
 def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt) -> dict[str, Any]:
     scoring, error = result.scoring, found.standard_error
     if isinstance(found, Candidate):
-        score = scoring.words(wording.claim(found), error)
+        score = scoring.words(found.told, error)
     else:  # nobody chose it
         score = f"{scoring.words(found.score, error)} {wording.where_judged(result.settings)}"
     return {

@@ -28,7 +28,7 @@ class Candidate:
             better: accuracy, R², or what ``scoring`` asked for; a loss is negative. It makes the
             front and the picks; as the best of many on the same rows it flatters.
         standard_error: of the score.
-        loss: on the same rows.
+        loss: on the same rows; of classes at the temperature.
         penalty_weight: of the member it was cut from; None of a linear model, 0 where
             it was drawn as a plain network.
         member: the index of that member in the history; None where there is none, or the history
@@ -78,7 +78,7 @@ class Candidate:
             network.cpu(),
             judgement.score,
             judgement.standard_error,
-            judgement.loss,
+            judgement.told_loss,
             penalty_weight,
             member,
             judgement.answers,
@@ -97,6 +97,11 @@ class Candidate:
             standard_error=self.standard_error * unit,
             expected=expected,
         )
+
+    @property
+    def told(self) -> float:
+        """The score that is told: the one to be expected; of older folders the one that chose."""
+        return self.score if self.expected is None else self.expected
 
     @property
     def parameters(self) -> int:

@@ -83,6 +83,7 @@ class Settings(TypedDict):
     score_unit: NotRequired[Positive]
     score_is_weighted: NotRequired[bool]
     constant_score: NotRequired[Finite | None]
+    class_weight: NotRequired[str | dict[str, float] | None]
     group: NotRequired[str | None]
     time: NotRequired[str | None]
     refitted: NotRequired[bool]

@@ -14,7 +14,7 @@ from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
 from torchsparcs.searching.candidates import corrected, is_same, on_the_front
-from torchsparcs.searching.class_weights import class_weighted
+from torchsparcs.searching.class_weights import ByClass, class_weighted, weights_by_class
 from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.result import SearchResult
@@ -105,7 +105,7 @@ def search(
         max_parameters: nothing larger is kept; of a network, where all are, the smallest.
         sample_weight: (rows,), how much each row counts.
         class_weight: {label: weight}, "balanced" (each class counts the same) or None: rows count
-            by their class as well, in training and in scores; those of a pair that judges do not.
+            by their class as well, in training and in scores.
         scoring: the score that makes the front and the picks: for classes "accuracy", "log_loss",
             "balanced_accuracy", "roc_auc", "f1", "average_precision"; for numbers "r2", "mae",
             "mape", "pinball_0.9", of which the last three are trained for too; or a scorer of
@@ -165,11 +165,16 @@ def search(
             if not isinstance(activation, str):
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
             seed = 0 if seed is None else seed
-            preprocessing, rows, seen = _prepared(
+            preprocessing, rows, by_class, seen = _prepared(
                 X, y, task, sample_weight, class_weight, groups, seed, kinds
             )
             folded = FoldedData.of(
-                preprocessing, *rows, validation=validation, seed=seed, scoring=scoring
+                preprocessing,
+                *rows,
+                validation=validation,
+                seed=seed,
+                scoring=scoring,
+                by_class=by_class,
             ).to(on)
             run = TableSearch(
                 folded,
@@ -217,6 +222,7 @@ def search(
         "max_parameters": max_parameters,
         **score_settings(run.folded.scoring),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
+        "class_weight": _as_text(class_weight),
         "device": asked["device"],
         "seconds": seconds,
         "hardware": hardware(on),
@@ -258,8 +264,11 @@ def _prepared(
     groups: Any,
     seed: int,
     kinds: Kinds | None,
-) -> tuple[Preprocessing, Rows, int]:
-    """The preprocessing, the rows to work on (X, y, weights, groups), and how many there were."""
+) -> tuple[Preprocessing, Rows, ByClass | None, int]:
+    """The preprocessing, rows to work on (X, y, weights, groups), classes, how many there were.
+
+    Classes have their weights, rows theirs times that of their class.
+    """
     if isinstance(X, np.memmap) and sample_weight is None and groups is None:
         X, y = RowStream.of((X, y if hasattr(y, "shape") else np.asarray(y))), None
     if isinstance(X, RowStream):
@@ -269,15 +278,25 @@ def _prepared(
             )
         sample = X.sample(task, seed, kinds)
         _check_classes(class_weight, sample.preprocessing.target)
-        weight = class_weighted(sample.y, class_weight)
-        return sample.preprocessing, (sample.X, sample.y, weight, None), sample.rows
+        by_class = weights_by_class(sample.y, class_weight)
+        rows: Rows = (sample.X, sample.y, class_weighted(sample.y, by_class), None)
+        return sample.preprocessing, rows, by_class, sample.rows
     if y is None:
         raise ValueError("Expected a target y beside X, which is no stream of both. Got None.")
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
     target = Target.fit(y, task, weight)
     _check_classes(class_weight, target)
-    weight = class_weighted(y, class_weight, weight)
-    return Preprocessing(Inputs.fit(X, weight, kinds), target), (X, y, weight, groups), len(X)
+    by_class = weights_by_class(y, class_weight, weight)
+    weight = class_weighted(y, by_class, weight)
+    preprocessing = Preprocessing(Inputs.fit(X, weight, kinds), target)
+    return preprocessing, (X, y, weight, groups), by_class, len(X)
+
+
+def _as_text(class_weight: Any) -> str | dict[str, float] | None:
+    """Class weights as settings have them: labels are texts."""
+    if class_weight is None or isinstance(class_weight, str):
+        return class_weight
+    return {str(label): float(weight) for label, weight in class_weight.items()}
 
 
 def _check_classes(class_weight: Any, target: Target) -> None:
