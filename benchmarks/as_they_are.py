@@ -36,6 +36,7 @@ HELD_OUT = 300  # rows
 GAPS = 5  # cells of each column, of those
 ANSWERED = 10_000  # rows, by ONNX and the estimators
 UNSEEN = "never seen before"
+SHORT = ("--widths", "4", "--validation", "0.3", "--penalty-weights", "0.001")  # of few steps
 COUNTED = re.compile(r"([\d,]+) rows? of '([^']*)'")
 START = np.datetime64("2000-01-01")
 DAY = np.timedelta64(1, "D")
@@ -153,7 +154,7 @@ def measured(folder: Path, most: int | None, steps: int | None, unit: str) -> di
         data, rows, run = (Path(place) / part for part in (f"table{ending}", f"new{ending}", "run"))
         for frame, path in ((kept, data), (new, rows)):
             frame.to_csv(path, index=False) if ending == ".csv" else frame.to_parquet(path)
-        short = () if steps is None else ("--steps", str(steps), "--widths", "8")
+        short = () if steps is None else ("--steps", str(steps), *SHORT)
         code, said = called(
             "search",
             str(data),

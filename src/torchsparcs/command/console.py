@@ -14,6 +14,7 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible, visible_lines
 from torchsparcs.report.about import made_with
+from torchsparcs.report.columns import priced_columns
 from torchsparcs.report.wording import judged_by
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
@@ -89,6 +90,24 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     console.print(table)
     console.print()
     console.print(_verdict(result, pick))
+    console.print()
+    print_costs(console, result)
+
+
+def print_costs(console: Console, result: SearchResult) -> None:
+    """Print the front by what its columns cost, where they have prices."""
+    if not result.by_cost:
+        return
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name in ("cost", "parameters", f"expected {result.scoring.label}"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("columns that cost", overflow="fold")
+    for each in result.by_cost:
+        score = result.scoring.words(each.told, each.standard_error, short=True)
+        names = quoted(priced_columns(result, each), FEW_COLUMNS)
+        table.add_row(f"{each.cost:,g}", f"{each.parameters:,}", score, names)
+    console.print("By what it costs to measure the columns (--pick cost:X takes at most X):\n")
+    console.print(table)
     console.print()
 
 

@@ -4,13 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.visible import shortened, visible
-from torchsparcs.searching.result import SearchResult
+from torchsparcs.searching.result import Candidate, SearchResult
 from torchsparcs.tables.encoding import Column
 
 MARKS = {".": "point", ",": "comma"}
 LEFT_OUT = ("constant", "identifier")
 MOST_COLUMNS = 200  # of the table, one by one
+MOST_PRICED = 20  # of a network, by name
 # How columns of each kind are counted.
 KINDS = {
     "number": "of numbers",
@@ -33,6 +35,27 @@ def columns_of(result: SearchResult) -> dict[str, Any] | None:
         rows.append([shortened(column.name), content, place, place + width])
         place += width
     return {"rows": rows, "more": len(inputs.columns) - len(rows)}
+
+
+def priced_columns(result: SearchResult, candidate: Candidate) -> list[str]:
+    """The columns that a network reads and that cost something, from the dearest."""
+    assert isinstance(candidate.network, CompactNetwork)
+    costs, read = result.settings["costs"], result.inputs.columns_read(candidate.network.reads)
+    names = [column.name for column in read if costs.get(column.name, 0.0) > 0]
+    return sorted(names, key=lambda name: -costs[name])
+
+
+def costs_of(result: SearchResult) -> list[dict[str, Any]]:
+    """Rows of the front by what its columns cost; none where they have no prices."""
+    return [
+        {
+            "cost": each.cost,
+            "parameters": each.parameters,
+            "score": result.scoring.words(each.told, each.standard_error),
+            "columns": ", ".join(map(shortened, priced_columns(result, each)[:MOST_PRICED])),
+        }
+        for each in result.by_cost
+    ]
 
 
 def _content(column: Column, mean: Sequence[float], scale: Sequence[float]) -> str:

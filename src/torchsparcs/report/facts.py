@@ -14,7 +14,7 @@ from torchsparcs.files.visible import shortened
 from torchsparcs.report import wording
 from torchsparcs.report.about import about
 from torchsparcs.report.architecture import GROUPS, MOST_NEURONS, architecture, rounded
-from torchsparcs.report.columns import columns_of
+from torchsparcs.report.columns import columns_of, costs_of
 from torchsparcs.searching.result import Attempt, Candidate, SearchResult, is_same
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
@@ -79,6 +79,7 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "inputs": _names(result.inputs.encoded_names if is_table else ()),
         "outputs": _names(output_names(target)),
         "columns": columns_of(result),
+        "costs": costs_of(result),
         "about": about(result),
         "folder": None if folder is None else _place(Path(folder)),
     }

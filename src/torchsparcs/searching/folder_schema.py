@@ -83,6 +83,7 @@ class Settings(TypedDict):
     score_unit: NotRequired[Positive]
     score_is_weighted: NotRequired[bool]
     constant_score: NotRequired[Finite | None]
+    costs: NotRequired[dict[str, Size]]
     class_weight: NotRequired[str | dict[str, float] | None]
     group: NotRequired[str | None]
     time: NotRequired[str | None]
@@ -116,6 +117,7 @@ class CandidateRow(TypedDict):
     temperature: NotRequired[Positive]  # older folders have none
     reliability: NotRequired[list[tuple[Share, Share, Share]] | None]
     residuals: NotRequired[Annotated[list[list[Size]], _is_table] | None]
+    cost: NotRequired[Size]  # where columns have prices
 
 
 class AttemptRow(TypedDict):
@@ -132,6 +134,7 @@ class AttemptRow(TypedDict):
 class FrontFile(TypedDict):
     front: Annotated[list[CandidateRow], _is_front]
     linear: CandidateRow | None
+    by_cost: NotRequired[list[CandidateRow]]
     answers: NotRequired[list[Answers | None]]
     attempts: NotRequired[list[AttemptRow]]
 

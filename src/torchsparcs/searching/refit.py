@@ -13,6 +13,7 @@ from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
 from torchsparcs.searching.class_weights import class_weighted, weights_by_class
 from torchsparcs.searching.correction import expected_scores
+from torchsparcs.searching.costs import front_by_cost, with_costs
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, counted_rows
 from torchsparcs.searching.result import SearchResult
@@ -97,6 +98,10 @@ def refit(
     sizes = [candidate.parameters for candidate in after]
     expected = expected_scores([judgement.parts for judgement in judgements], sizes)
     budget = settings["max_parameters"]
+    by_cost: list[Candidate] = []
+    if (costs := settings.get("costs")) is not None:
+        after = with_costs(after, result.preprocessing.inputs, costs)
+        by_cost = [each.in_units(folded.scoring.unit) for each in front_by_cost(after, budget)]
     front = corrected(on_the_front(after, budget), expected, budget)
     linear = dataclasses.replace(after[0], expected=after[0].score)  # nobody chose it
     unit = folded.scoring.unit
@@ -120,6 +125,7 @@ def refit(
         linear=next((found for found in front if is_same(found, linear)), linear),
         history=dataclasses.replace(family.history, recruited=[]),  # nobody is recruited any more
         settings={**settings, **known},
+        by_cost=tuple(by_cost),
         attempts=(),  # those of the search were fitted to other rows
     )
 

@@ -42,6 +42,8 @@ class SearchResult(Explanations):
         attempts: every network that was judged, in the order in which they were made; none of a
             front that was refitted.
         trained: the spectral network as it was trained, where a network was searched.
+        by_cost: candidates, each with a better score than all that cost no more; empty where the
+            columns have no prices.
     """
 
     front: tuple[Candidate, ...]
@@ -51,6 +53,7 @@ class SearchResult(Explanations):
     settings: dict[str, Any]
     attempts: tuple[Attempt, ...] = ()
     trained: SpectralNetwork | SpectralChain | None = None
+    by_cost: tuple[Candidate, ...] = ()
 
     def best(self) -> Candidate:
         """The best score to be expected on new rows; in older folders, on those that judged."""
@@ -92,10 +95,23 @@ class SearchResult(Explanations):
             )
         return max(fitting, key=lambda found: found.told)
 
+    def within_cost(self, most: float) -> Candidate:
+        """The best score to be expected of a network whose columns cost at most that."""
+        if not self.by_cost:
+            raise ValueError("Expected a search with costs of its columns. This one had none.")
+        fitting = [each for each in self.by_cost if each.cost is not None and each.cost <= most]
+        if not fitting:
+            raise ValueError(
+                f"Expected a budget of at least {self.by_cost[0].cost:g}, which the cheapest "
+                f"network costs. Got {most!r}."
+            )
+        return max(fitting, key=lambda found: found.told)
+
     def pick(self, rule: "str | int | Candidate" = "smallest") -> Candidate:
         """The candidate that a rule picks, or of that place on the front.
 
-        The rules are "best" and "smallest", for a table also "linear".
+        The rules are "best" and "smallest", for a table also "linear", and "cost:12" for what
+        :meth:`within_cost` gives for 12.
         """
         if isinstance(rule, Candidate):
             return rule
@@ -108,6 +124,8 @@ class SearchResult(Explanations):
             place = int(rule)
             if 0 <= place < len(self.front):
                 return self.front[place]
+        if isinstance(rule, str) and (most := _number_after("cost:", rule)) is not None:
+            return self.within_cost(most)
         raise ValueError(
             f"Expected a pick among {', '.join(rules)} and 0 to {len(self.front) - 1}. "
             f"Got {rule!r}."
@@ -243,6 +261,14 @@ class SearchResult(Explanations):
             f"SearchResult({len(self.front)} candidates, {first.parameters:,} to "
             f"{last.parameters:,} parameters, {words})"
         )
+
+
+def _number_after(prefix: str, text: str) -> float | None:
+    """The number behind ``prefix``, None where there is none."""
+    try:
+        return float(text.removeprefix(prefix)) if text.startswith(prefix) else None
+    except ValueError:
+        return None
 
 
 def load_result(path: str | Path) -> SearchResult:

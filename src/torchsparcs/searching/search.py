@@ -13,8 +13,15 @@ import torch
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
-from torchsparcs.searching.candidates import corrected, is_same, on_the_front
+from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
 from torchsparcs.searching.class_weights import ByClass, class_weighted, weights_by_class
+from torchsparcs.searching.costs import (
+    Costs,
+    cheaper_networks,
+    checked_costs,
+    front_by_cost,
+    with_costs,
+)
 from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.result import SearchResult
@@ -47,6 +54,7 @@ def search(
     class_weight: Any = None,
     scoring: Any = "auto",
     kinds: Kinds | None = None,
+    costs: Costs | None = None,
     activation: str = "relu",
     config: SearchConfig | TrainConfig | None = None,
     seed: int | None = None,
@@ -114,6 +122,9 @@ def search(
         kinds: what columns are, by their names, where the data do not show it: "number", "text",
             "date", "day-month-year", "month-day-year", or the categories in their order, as in
             ``{"zip": "text", "size": ["S", "M", "L"]}``. What is not of the kind is missing.
+        costs: what it costs to measure columns, by their names; others cost nothing. The result
+            then has a second front, of score against the costs of the columns that are read, from
+            everything that was judged: see ``SearchResult.within_cost``.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the
@@ -149,6 +160,7 @@ def search(
                 "activation": activation != "relu",
                 "class_weight": class_weight is not None,
                 "kinds": kinds is not None,
+                "costs": costs is not None,
             }
             if any(for_tables.values()):
                 named = ", ".join(name for name, is_given in for_tables.items() if is_given)
@@ -168,6 +180,7 @@ def search(
             preprocessing, rows, by_class, seen = _prepared(
                 X, y, task, sample_weight, class_weight, groups, seed, kinds
             )
+            costs = None if costs is None else checked_costs(costs, preprocessing.inputs.names)
             folded = FoldedData.of(
                 preprocessing,
                 *rows,
@@ -209,7 +222,9 @@ def search(
         one_thread(on) if network is None else contextlib.nullcontext(),
         _workers(executor, engine, is_long=on.type == "cpu" and run.is_long),
     ):
-        outcome = run.run(max_parameters)
+        outcome, cheap = run.run(max_parameters), []
+        if isinstance(run, TableSearch) and costs is not None and preprocessing is not None:
+            cheap = cheaper_networks(run, outcome.candidates[0], preprocessing.inputs, costs)
         seconds = executor.steps.seconds
     settings = {
         "task": run.folded.task,
@@ -223,13 +238,19 @@ def search(
         **score_settings(run.folded.scoring),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
         "class_weight": _as_text(class_weight),
+        **({} if costs is None else {"costs": dict(costs)}),
         "device": asked["device"],
         "seconds": seconds,
         "hardware": hardware(on),
         "versions": versions(),
     }
-    front, linear = on_the_front(outcome.candidates, outcome.budget), outcome.linear
-    front = corrected(front, outcome.expected, outcome.budget)
+    candidates, linear = outcome.candidates, outcome.linear
+    by_cost: list[Candidate] = []
+    if costs is not None and preprocessing is not None and linear is not None:
+        *candidates, linear = with_costs([*candidates, linear], preprocessing.inputs, costs)
+        cheap = with_costs(cheap, preprocessing.inputs, costs)
+        by_cost = front_by_cost([*candidates, *cheap], outcome.budget)
+    front = corrected(on_the_front(candidates, outcome.budget), outcome.expected, outcome.budget)
     unit = run.folded.scoring.unit
     front, linear = [each.in_units(unit) for each in front], linear and linear.in_units(unit)
     return SearchResult(
@@ -240,6 +261,7 @@ def search(
         settings,
         tuple(attempt.in_units(unit) for attempt in outcome.attempts),
         outcome.trained,
+        tuple(each.in_units(unit) for each in by_cost),
     )
 
 

@@ -83,6 +83,17 @@ function comparisonTable() {
   byId("comparison").append(make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows));
 }
 
+function costsTable() {
+  if (!facts.costs.length) return byId("costs-table").remove();
+  const names = ["cost", "parameters", facts.measure, "columns that cost"];
+  const head = names.map((words, i) => make("th", { scope: "col", class: i < 3 ? "number" : "" }, words));
+  const rows = facts.costs.map((row) => make("tr", {}, [
+    ...[short(row.cost), whole(row.parameters), row.score].map((words) => make("td", { class: "number" }, words)),
+    make("td", {}, row.columns || "none"),
+  ]));
+  byId("costs").append(make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows));
+}
+
 function aboutLists() {
   for (const { title, facts: list } of facts.about) {
     const pairs = list.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
@@ -143,6 +154,7 @@ function copySnippet() {
 
 candidateTable();
 comparisonTable();
+costsTable();
 aboutLists();
 controls();
 show("candidate", "stop", "budget");
