@@ -1,5 +1,6 @@
 """What became of the columns of a table, in words."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -25,16 +26,34 @@ KINDS = {
 
 
 def columns_of(result: SearchResult) -> dict[str, Any] | None:
-    """Name and content of each column, and where its encoded columns start and end."""
+    """Name, content, start and end of its inputs, and smallest network of each column.
+
+    They are in the order in which the front would let them go, the last ones first: of the
+    parameters of the smallest network that reads them; None where none does.
+    """
     if result.preprocessing is None:
         return None
-    inputs, place, rows = result.inputs, 0, []
-    for column in inputs.columns[:MOST_COLUMNS]:
+    inputs, place = result.inputs, 0
+    rows: list[list[Any]] = []
+    smallest = _smallest_readers(result)
+    for column in inputs.columns:
         width = len(column.encoded_names)
         content = _content(column, inputs.mean[place:], inputs.scale[place:])
-        rows.append([shortened(column.name), content, place, place + width])
+        reader = smallest.get(column.name)
+        rows.append([shortened(column.name), content, place, place + width, reader])
         place += width
-    return {"rows": rows, "more": len(inputs.columns) - len(rows)}
+    rows.sort(key=lambda row: math.inf if row[-1] is None else row[-1])
+    return {"rows": rows[:MOST_COLUMNS], "more": max(0, len(rows) - MOST_COLUMNS)}
+
+
+def _smallest_readers(result: SearchResult) -> dict[str, int]:
+    """By column, the parameters of the smallest network of the front that reads it."""
+    found: dict[str, int] = {}
+    for each in result.front:
+        assert isinstance(each.network, CompactNetwork)
+        for column in result.inputs.columns_read(each.network.reads):
+            found.setdefault(column.name, each.parameters)
+    return found
 
 
 def priced_columns(result: SearchResult, candidate: Candidate) -> list[str]:

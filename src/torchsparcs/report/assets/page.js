@@ -102,10 +102,11 @@ function aboutLists() {
   if (!facts.columns) return byId("columns-table").remove();
   const { rows, more } = facts.columns;
   byId("columns-summary").textContent = `Columns, and which of them the candidate reads (${whole(rows.length + more)})`;
-  const lines = rows.map(([name, content, from, to]) =>
-    make("tr", { "data-from": from, "data-to": to }, [make("th", { scope: "row" }, name), make("td", {}, content), make("td")]));
-  if (more) lines.push(make("tr", {}, make("td", { colspan: 3 }, `and ${whole(more)} more`)));
-  byId("columns").append(make("thead", {}, make("tr", {}, ["column", "content", "read"].map((words) => make("th", { scope: "col" }, words)))), make("tbody", {}, lines));
+  const lines = rows.map(([name, content, from, to, smallest]) =>
+    make("tr", { "data-from": from, "data-to": to }, [make("th", { scope: "row" }, name), make("td", {}, content),
+      make("td", {}, smallest === null ? "none" : plural(smallest, "parameter")), make("td")]));
+  if (more) lines.push(make("tr", {}, make("td", { colspan: 4 }, `and ${whole(more)} more`)));
+  byId("columns").append(make("thead", {}, make("tr", {}, ["column", "content", "smallest network that reads it", "read"].map((words) => make("th", { scope: "col" }, words)))), make("tbody", {}, lines));
 }
 
 function markRead(row) {
