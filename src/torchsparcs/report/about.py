@@ -17,12 +17,12 @@ def about(result: SearchResult) -> list[dict[str, Any]]:
     sections: dict[str, Mapping[str, str | None]] = {
         "Data": _data(result),
         "Search": _search(result),
+        **({} if result.preprocessing is None else {"What the data decided": _choices(result)}),
         "Configuration": {
             name.replace("_", " "): _text(value)
             for name, value in result.settings.get("config", {}).items()
         },
         "Made with": made_with(result.settings),
-        "What the data decided": _choices(result),
     }
     return [
         {"title": title, "facts": [[name, text] for name, text in facts.items() if text]}
@@ -53,8 +53,6 @@ def _score(result: SearchResult) -> str:
 
 def _choices(result: SearchResult) -> dict[str, str | None]:
     """What was chosen by the data, a sentence each, and the option that forces it."""
-    if result.preprocessing is None:
-        return {}
     settings, target, columns = result.settings, result.target, result.inputs.columns
     told = sum(column.gaps == "told" for column in columns)
     left = [shortened(c.name) for c in columns if c.kind in ("constant", "identifier")]
