@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.searching.class_weights import class_weighted
 from torchsparcs.searching.folds import is_splitter
 from torchsparcs.searching.intervals import interval_around
 from torchsparcs.searching.refit import refit
@@ -91,7 +90,8 @@ class _Sparcs(BaseEstimator):
         target = target[rows]
         options: dict[str, Any] = {
             "validation": self.validation,
-            "sample_weight": self._weighted(target, weight),
+            "sample_weight": weight,
+            "class_weight": self._class_weight(),
             "seed": self._seed(),
             "device": self.device,
             "progress": bool(self.verbose),
@@ -99,7 +99,10 @@ class _Sparcs(BaseEstimator):
         if groups is not None:
             options["groups"] = np.asarray(groups)[rows] if len(groups) == len(rows) else groups
         if goes_on:
-            self.result_ = refit(self.result_, table, target, steps=self.steps, **options)
+            scoring = self.scoring if callable(self.scoring) else None
+            self.result_ = refit(
+                self.result_, table, target, steps=self.steps, scoring=scoring, **options
+            )
         else:
             self._learn_classes(target)
             self.result_ = search(
@@ -153,8 +156,8 @@ class _Sparcs(BaseEstimator):
     def _learn_classes(self, y: np.ndarray) -> None:
         pass
 
-    def _weighted(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-        return weight
+    def _class_weight(self) -> Any:
+        return None
 
     def _seed(self) -> int:
         if isinstance(self.random_state, Integral):
@@ -277,8 +280,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     def _learn_classes(self, y: np.ndarray) -> None:
         self.classes_ = np.unique(y)
 
-    def _weighted(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-        return class_weighted(y, self.class_weight, weight)
+    def _class_weight(self) -> Any:
+        return self.class_weight
 
 
 class SparcsRegressor(RegressorMixin, _Sparcs):

@@ -106,3 +106,21 @@ def test_times_are_dates_or_numbers():
         split_by(days, None, "text", 2)
     with pytest.raises(ValueError, match=r"a value in every row of 'n'. 1 are missing"):
         split_by(days.assign(n=[1.0, None]), "n", None, 2)
+
+
+def test_what_measuring_costs(table, tmp_path):
+    run, costs = tmp_path / "run", tmp_path / "costs.csv"
+    costs.write_text("column,cost\na,1\nb,20\n")
+    drop = ("--drop", "day", "--drop", "who", "--drop", "late")
+    arguments = ("search", table, "--target", "price", *drop, "--cost", costs, *QUICK)
+    found = sparcs(*arguments, "--validation", "0.3", "--out", run)
+    assert found.code == 0, found.err
+    assert "By what it costs to measure the columns" in found.out
+    result = load_result(run)
+    assert result.settings["costs"] == {"a": 1.0, "b": 20.0}
+    cheap = pd.read_csv(io.StringIO(sparcs("predict", run, table, "--pick", "cost:1").out))
+    assert np.allclose(cheap.prediction, result.predict(pd.read_csv(table), "cost:1"))
+    assert '"costs":[{"cost":' in (run / "report.html").read_text()
+    costs.write_text("column,cost\na,much\n")
+    refused = sparcs(*arguments, "--out", tmp_path / "other")
+    assert (refused.code, "names of columns and what each costs" in refused.err) == (1, True)

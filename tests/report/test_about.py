@@ -22,10 +22,14 @@ def test_columns_and_where_their_encoded_ones_are():
     small = small_result("binary")
     preprocessing = dataclasses.replace(small.preprocessing, inputs=inputs)
     result = replaced(small, preprocessing)
-    assert columns_of(result)["rows"] == [
-        ["t", "text, 3 categories", 0, 3],
-        ["k", "constant, left out", 3, 3],
-        ["n", "number, 2.5 ± 1.708", 3, 4],
+    network = CompactNetwork([4, 1], [(1, 0)], reads=(3,))
+    other = CompactNetwork([4, 1], [(1, 0)], reads=(0, 3))
+    pair = [dataclasses.replace(small.best(), network=each) for each in (network, other)]
+    result = dataclasses.replace(result, front=tuple(pair))
+    assert columns_of(result)["rows"] == [  # by the smallest network that reads them
+        ["n", "number, 2.5 ± 1.708", 3, 4, 2],
+        ["t", "text, 3 categories", 0, 3, 3],
+        ["k", "constant, left out", 3, 3, None],
     ]
     network = CompactNetwork([4, 1], [(1, 0)], reads=(0, 1))
     candidate = dataclasses.replace(small.best(), network=network)
@@ -45,13 +49,30 @@ def test_what_the_data_decided_is_in_a_sentence():
         inputs = Inputs.fit(frame, kinds={"size": ["S", "M", "L"]})
     small = small_result("binary")
     preprocessing = dataclasses.replace(small.preprocessing, inputs=inputs)
-    words = [row[1] for row in columns_of(replaced(small, preprocessing))["rows"]]
-    assert words[0].endswith("€, written with a decimal comma")
-    assert words[1].startswith("date, the day first, ")
-    assert words[2:] == [
+    words = {row[0]: row[1] for row in columns_of(replaced(small, preprocessing))["rows"]}
+    assert words["paid"].endswith("€, written with a decimal comma")
+    assert words["met"].startswith("date, the day first, ")
+    assert [words["size"], words["name"]] == [
         "3 ordered categories, as was asked for",
         "text that hardly repeats, left out",
     ]
+
+
+def test_what_the_data_decided_and_what_forces_it():
+    frame = pd.DataFrame({"a": [1.0, None, 3.0] * 20, "k": [7] * 60, "t": ["x", "y", "z"] * 20})
+    small = small_result("binary")
+    inputs = Inputs.fit(frame, kinds={"t": "text"})
+    result = replaced(small, dataclasses.replace(small.preprocessing, inputs=inputs))
+    sections = {
+        part["title"]: dict(part["facts"]) for part in torchsparcs.report.about.about(result)
+    }
+    said = sections["What the data decided"]
+    assert said["task"] == "The target is taken as 2 classes; --task says otherwise."
+    assert said["columns"].startswith("Of 3 columns, 1 are of a kind that was asked for")
+    assert said["left out"].startswith("k: nothing can be learnt")
+    assert said["gaps"].startswith("1 column had missing values")
+    assert "--scoring" in said["score"]
+    assert "--validation" in said["rows that judge"]
 
 
 def replaced(result, preprocessing):
@@ -68,7 +89,7 @@ def test_summaries_but_no_rows(result):
         "torchsparcs", "python", "torch", "hardware", "device", "wall time",
     ]  # fmt: skip
     assert about["Made with"]["torchsparcs"] == torchsparcs.__version__
-    assert settings["columns"]["rows"][0][0] == COLUMN
+    assert COLUMN in [row[0] for row in settings["columns"]["rows"]]
     text = json.dumps(settings)
     assert not any(repr(value) in text for value in X["c"])
 

@@ -88,6 +88,7 @@ def test_a_search_calibrates_and_says_so(tmp_path):
     result = search(x, y, config=config, penalty_weights=[1e-4], progress=False)
     linear = result.linear
     assert linear.temperature > 1.2
+    assert linear.loss < 0.75  # at that temperature; hot it is above one
     fresh = draw.normal(size=(50, 12))
     shares = result.predict_proba(fresh, "linear")
     hot = result.target.probabilities(result.outputs(fresh, "linear") * linear.temperature)
@@ -99,3 +100,14 @@ def test_a_search_calibrates_and_says_so(tmp_path):
     known = load_result(tmp_path / "run").linear
     assert known.temperature == linear.temperature
     torch.testing.assert_close(known.reliability, linear.reliability, rtol=1e-5, atol=1e-6)
+
+
+def test_the_score_is_that_of_the_cooled_network():
+    """Log loss of what is told, not of what was fitted; labels stay, so that accuracy does."""
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(60, 12)), draw.choice(["a", "b"], 60)
+    config = SearchConfig(steps=150, ways=("asleep",))
+    result = search(x, y, config=config, penalty_weights=[1e-4], scoring="log_loss", progress=False)
+    linear = result.linear
+    assert linear.temperature > 1.2
+    assert linear.score == pytest.approx(-linear.loss, abs=1e-6)

@@ -130,6 +130,26 @@ class TestPicking:
         sure[2] = dataclasses.replace(sure[2], score=0.8995)
         assert dataclasses.replace(made_up, front=tuple(sure)).smallest() is sure[2]
 
+    def test_nobody_pays_for_three_rows(self, made_up):
+        """Of 240 rows the best has all right, a smaller one 237, the smallest 236."""
+        rows = {**made_up.settings, "judged_rows": 240}
+        scores = (0.5, 236 / 240, 237 / 240, 1.0)
+        pairs = zip(made_up.front, scores, strict=True)
+        sure = [dataclasses.replace(c, score=s, standard_error=0.0058) for c, s in pairs]
+        few = dataclasses.replace(made_up, front=tuple(sure), settings=rows)
+        assert few.smallest() is sure[2]
+        many = dataclasses.replace(few, settings={**rows, "judged_rows": 2400})
+        assert many.smallest() is sure[3]
+
+    def test_the_best_is_the_best_to_be_expected(self, made_up):
+        told = (0.4, 0.85, 0.88, 0.87)
+        pairs = zip(made_up.front, told, strict=True)
+        front = tuple(dataclasses.replace(c, expected=e) for c, e in pairs)
+        result = dataclasses.replace(made_up, front=front)
+        assert result.best() is result.pick("best") is result.within(99) is front[2]
+        assert result.smallest(0.0) is front[2]
+        assert result.within(8) is front[1]
+
     def test_bad_ones(self, made_up):
         with pytest.raises(ValueError, match=r"budget of at least 2 parameters.*Got 1\."):
             made_up.within(1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import mean_absolute_error, roc_auc_score
+from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
 
 from torchsparcs import (
     SearchConfig,
@@ -80,3 +80,24 @@ def test_estimators_and_networks_take_it():
     assert found.scoring.constant == pytest.approx(0.5)
     with pytest.raises(ValueError, match="Expected no class_weight where a network is given"):
         search(inputs, codes, network=network, class_weight="balanced")
+
+
+def most_wrong(estimator, X, y) -> float:
+    return -float(np.abs(estimator.predict(X) - y).max())
+
+
+def test_a_function_is_asked_for_again(tmp_path):
+    y = np.abs(X[:, 0])
+    result = search(X[:90], y[:90], scoring=most_wrong, **QUICK, progress=False)
+    result.save(tmp_path / "run")
+    for known in (result, load_result(tmp_path / "run")):
+        with pytest.raises(ValueError, match=r"Expected the scorer again, .* 'most_wrong'"):
+            known.score(X, y)
+        said = known.predict(X)
+        expected = -np.abs(said - y).max()
+        assert known.score(X, y, scoring=most_wrong) == pytest.approx(expected, rel=1e-4)
+        assert known.score(X, y, scoring="r2") == pytest.approx(r2_score(y, said), abs=1e-4)
+    with pytest.raises(ValueError, match="Expected the scorer again"):
+        refit(result, X[90:], y[90:], steps=5, progress=False)
+    again = refit(result, X[90:], y[90:], scoring=most_wrong, steps=5, progress=False)
+    assert again.scoring.name == "most_wrong"

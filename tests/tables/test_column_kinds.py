@@ -437,7 +437,7 @@ def test_ordered_categories_are_places_in_the_order():
     with pytest.warns(UserWarning, match="1 row of 'a' with 'odd'"):
         assert np.isnan(inputs.encode(pd.DataFrame({"a": ["odd"]}))).all()
     gappy = Inputs.fit(pd.DataFrame({"a": pd.Series(["low", None, "high"], dtype=order)}))
-    with pytest.warns(UserWarning, match="zeros or missing: 1 row of 'a' with 'odd'"):
+    with pytest.warns(UserWarning, match="mean or missing: 1 row of 'a' with 'odd'"):
         found = gappy.transform(pd.DataFrame({"a": ["odd", None]}))
     assert torch.equal(found[0], found[1])
 

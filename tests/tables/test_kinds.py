@@ -83,6 +83,22 @@ def test_chunks_have_the_same_kinds():
     assert statistics.strays["age"] == 1
 
 
+def test_a_chunk_without_any_of_the_kind_waits_for_another():
+    table = people().assign(paid=["?"] * 20 + [f"{i},5 €" for i in range(ROWS - 20)])
+    kinds = {**KINDS, "paid": "number"}
+    statistics = InputStatistics(kinds=kinds)
+    for chunk in chunks(table, [10, 20, 45]):
+        statistics.add(chunk)
+    with pytest.warns(UserWarning, match="counts as missing: .*20 rows of 'paid'"):
+        whole = Inputs.fit(table, kinds=kinds)
+    check_close(statistics.fitted(), whole)
+    assert statistics.strays["paid"] == 20
+    never = InputStatistics(kinds={"paid": "number"})
+    never.add(table[["age", "paid"]][:20])
+    with pytest.raises(ValueError, match="Expected numbers in 'paid', as its kind was chosen"):
+        never.fitted()
+
+
 def test_codes_keep_their_zeros(tmp_path):
     table = people().assign(y=range(ROWS))
     table.to_csv(tmp_path / "a.csv", index=False)

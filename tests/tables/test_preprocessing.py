@@ -85,14 +85,24 @@ def test_categories_are_compared_as_text_so_that_their_type_in_a_file_does_not_m
         Inputs.fit(column(1, 2)).encode(column("3", "n/a"))
 
 
-def test_unseen_categories_are_zeros_and_one_warning_says_so():
+def test_unseen_categories_are_zeros_or_the_mean_and_one_warning_says_so():
     inputs = Inputs.fit(FRAME[["city", "sex"]])
     new = pd.DataFrame({"city": ["Rome", "A", "B", "C", "D"], "sex": ["m", "f", "x", "f", "f"]})
     words = r"4 rows of 'city' with 'A', 'B', 'C', \.\.\.; 1 row of 'sex' with 'x'"
     with pytest.warns(UserWarning, match=words) as caught:
         encoded = inputs.encode(new)
     assert len(caught) == 1
-    assert encoded.tolist() == [[0, 0, 1, 1], *[[0, 0, 0, 0]] * 4]
+    assert encoded[:, :3].tolist() == [[0, 0, 1], *[[0, 0, 0]] * 4]
+    assert np.array_equal(encoded[:, 3], [1, 0, np.nan, 0, 0], equal_nan=True)
+    with pytest.warns(UserWarning, match="zeros, the mean or missing"):
+        assert inputs.transform(new)[2, 3] == 0  # between the two
+
+
+def test_missing_text_of_two_counts_as_the_mean():
+    inputs = Inputs.fit(FRAME[["sex", "city"]])
+    new = pd.DataFrame({"sex": [None, "m"], "city": ["Rome", "Rome"]})
+    with pytest.warns(UserWarning, match="count as the mean or zeros: 1 row of 'sex'"):
+        assert inputs.transform(new)[:, 0].tolist()[0] == 0
 
 
 def test_weights_count_rows_and_zero_leaves_them_out():

@@ -155,6 +155,13 @@ def search(
             metavar="balanced|LABEL=X,LABEL=X", help="How much the rows of each class count."
         ),
     ] = None,
+    cost: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A table of columns and what it costs to measure each: a second front, by that.",
+        ),
+    ] = None,
     widths: Annotated[
         str | None,
         typer.Option(metavar="N,N", help="Hidden neurons, layer by layer, that may be used."),
@@ -217,7 +224,13 @@ def search(
     }
     with loading():
         from torchsparcs.command.console import open_console
-        from torchsparcs.command.jobs import Job, clear_leftovers, folder_for, is_finished
+        from torchsparcs.command.jobs import (
+            Job,
+            clear_leftovers,
+            costs_in,
+            folder_for,
+            is_finished,
+        )
         from torchsparcs.training.devices import started
     with started() as ranks:
         if resume is not None:
@@ -227,7 +240,8 @@ def search(
                 return
             job, folder = Job.begun_in(resume), resume
         else:
-            job = Job(data, **options, device=checked_device(device))
+            costs = None if cost is None else costs_in(cost)
+            job = Job(data, **options, costs=costs, device=checked_device(device))
             folder = ranks.first(lambda: folder_for(job.data, out, force))
         console = open_console(quiet or not ranks.is_first)
         job.run(

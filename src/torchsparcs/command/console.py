@@ -14,6 +14,7 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible, visible_lines
 from torchsparcs.report.about import made_with
+from torchsparcs.report.columns import priced_columns
 from torchsparcs.report.wording import claim, ended_by, judged_by
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
@@ -70,7 +71,7 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
             number,
             f"{candidate.parameters:,}",
             f"{candidate.macs:,}",
-            scoring.words(claim(candidate), candidate.standard_error, short=True),
+            scoring.words(candidate.told, candidate.standard_error, short=True),
             scoring.words(candidate.score, short=True),
             ", ".join(rules),
             architecture.replace(", skip", ",\nskip") if is_narrow else architecture,
@@ -92,6 +93,24 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     if (ended := ended_by(result.settings)) is not None:
         console.print(f"The search was ended {ended}: with more time it may find better networks.")
     console.print()
+    print_costs(console, result)
+
+
+def print_costs(console: Console, result: SearchResult) -> None:
+    """Print the front by what its columns cost, where they have prices."""
+    if not result.by_cost:
+        return
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name in ("cost", "parameters", f"expected {result.scoring.label}"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("columns that cost", overflow="fold")
+    for each in result.by_cost:
+        score = result.scoring.words(each.told, each.standard_error, short=True)
+        names = quoted(priced_columns(result, each), FEW_COLUMNS)
+        table.add_row(f"{each.cost:,g}", f"{each.parameters:,}", score, names)
+    console.print("By what it costs to measure the columns (--pick cost:X takes at most X):\n")
+    console.print(table)
+    console.print()
 
 
 def _verdict(result: SearchResult, pick: str | int) -> Text:
@@ -101,14 +120,14 @@ def _verdict(result: SearchResult, pick: str | int) -> Text:
     if linear is not None and is_same(picked, linear):
         compared = "; it is the linear model"
     elif linear is not None:
-        score = scoring.words(claim(linear), short=True)
+        score = scoring.words(linear.told, short=True)
         compared = f" (linear model: {linear.parameters:,} parameters, {score})"
     if scoring.constant is not None and scoring.name != "r2":
         compared += f"; one answer for all rows has {scoring.words(scoring.constant, short=True)}"
     judged = f"on {judged_by(result.settings)}"
     if picked.expected is not None:
         judged = f"expected on new rows; {scoring.words(picked.score, short=True)} {judged}"
-    told = scoring.words(claim(picked), picked.standard_error, short=True)
+    told = scoring.words(picked.told, picked.standard_error, short=True)
     return Text.assemble(
         (f"{pick}: {picked.architecture}", "bold"),
         f"; {picked.parameters:,} parameters, {scoring.label} {told} "

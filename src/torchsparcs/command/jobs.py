@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich.console import Console
 
 from torchsparcs.command.console import print_files, print_front, summary
@@ -27,7 +28,7 @@ from torchsparcs.tables.databases import is_database
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset, table_name
 from torchsparcs.tables.kinds import parsed_kinds, text_kinds
 from torchsparcs.tables.parquet import ParquetFiles
-from torchsparcs.tables.readers import FILES
+from torchsparcs.tables.readers import FILES, read_table
 from torchsparcs.tables.streams import RowStream
 from torchsparcs.tables.target import Target
 from torchsparcs.training.devices import Ranks
@@ -55,6 +56,7 @@ class Job(Record):
     time: str | None = None
     scoring: str = "auto"
     class_weight: str | dict[str, float] | None = None
+    costs: dict[str, float] | None = None
     widths: tuple[int, ...] | None = None
     penalty_weights: tuple[float, ...] | None = None
     steps: int | None = None
@@ -111,6 +113,7 @@ class Job(Record):
                 penalty_weights=self.penalty_weights or "auto",
                 max_parameters=self.max_parameters,
                 kinds=parsed_kinds(self.kinds),
+                costs=self.costs,
                 config=self._config(),
                 seed=self.seed,
                 device=self.device,
@@ -197,6 +200,18 @@ class Job(Record):
         result.report(folder / "report.html", force=True)
         print_front(console, result, self.pick)
         print_files(console, folder, lacking)
+
+
+def costs_in(path: Path) -> dict[str, float]:
+    """Columns and their costs, from a table of two columns, called as one likes."""
+    table = read_table(path)
+    names, prices = table.columns[:1], pd.to_numeric(table.iloc[:, -1], errors="coerce")
+    if table.shape[1] != 2 or prices.isna().any() or table[names[0]].duplicated().any():
+        raise ValueError(
+            f"Expected names of columns and what each costs, a number, in two columns of {path}. "
+            f"Got {table.shape[1]} columns, or other entries."
+        )
+    return dict(zip(table[names[0]].astype(str), prices.astype(float), strict=True))
 
 
 def folder_for(data: str, out: Path | None, force: bool) -> Path:

@@ -27,8 +27,9 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a search
 Pick = Annotated[
     str | None,
     typer.Option(
-        metavar="best|smallest|linear|N",
-        help="The network: by a rule or by its number in the table; by default as in the search.",
+        metavar="best|smallest|linear|N|cost:X",
+        help="The network: by a rule, by its number in the table, or the best whose columns cost "
+        "at most X; by default as in the search.",
     ),
 ]
 Sheet = Annotated[

@@ -126,13 +126,14 @@ def _features_of(inputs: Inputs, read: set[int]) -> _Features:
         names = column.supplied_names
         places = range(encoded, encoded + len(names))
         told = encoded + len(names) if column.has_indicator else -1
-        if column.kind == "text" and read & {*places}:
+        is_coded = column.kind == "text" and not column.is_either
+        if is_coded and read & {*places}:
             field = _coded_field(column, (supplied, len(names)))
             hidden = field.level_count - len(names)
             found.fields.append(field)
             levels = {at: Level(len(found.fields) - 1, at - encoded + hidden) for at in places}
             found.levels.update({at: level for at, level in levels.items() if at in read})
-        for index, at in enumerate(places if column.kind != "text" else ()):
+        for index, at in enumerate(() if is_coded else places):
             is_told = index == 0 and told in read
             if at in read or is_told:
                 found.fields.append(_number_field(column, names[index], supplied + index))
@@ -159,7 +160,9 @@ def _coded_field(column: Column, supplied: tuple[int, int]) -> Field:
 
 
 def _number_field(column: Column, name: str, supplied: int) -> Field:
-    """The field of a number, of ordered categories or of one part of a date."""
+    """The field of a number, of two texts, of ordered categories or of one part of a date."""
+    if column.is_either:
+        return Field(column.name, (supplied, 1), "NaN is neither", column.categories or ())
     if column.kind == "ordered":
         return Field(name, (supplied, 1), "the place in the order", column.categories or ())
     if column.kind == "date":

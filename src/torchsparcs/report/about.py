@@ -18,6 +18,7 @@ def about(result: SearchResult) -> list[dict[str, Any]]:
     sections: dict[str, Mapping[str, str | None]] = {
         "Data": _data(result),
         "Search": _search(result),
+        **({} if result.preprocessing is None else {"What the data decided": _choices(result)}),
         "Configuration": {
             name.replace("_", " "): _text(value)
             for name, value in result.settings.get("config", {}).items()
@@ -58,6 +59,52 @@ def _score(result: SearchResult) -> str:
     """The score, and who chose it."""
     is_chosen = result.settings.get("scoring_is_auto", True)
     return f"{result.scoring.label}, {'by default' if is_chosen else 'as asked for'}"
+
+
+def _choices(result: SearchResult) -> dict[str, str | None]:
+    """What was chosen by the data, a sentence each, and the option that forces it."""
+    settings, target, columns = result.settings, result.target, result.inputs.columns
+    told = sum(column.gaps == "told" for column in columns)
+    left = [shortened(c.name) for c in columns if c.kind in ("constant", "identifier")]
+    is_default = settings.get("scoring_is_auto", True)
+    heat = result.pick(settings.get("pick", "smallest")).temperature
+    kind = "numbers" if target.classes is None else f"{len(target.classes)} classes"
+    return {
+        "task": f"The target is taken as {kind}; --task says otherwise.",
+        "columns": (
+            f"Of {counted(len(columns), 'column')}, "
+            f"{sum(c.is_chosen for c in columns):,} are of a kind that was asked for, the others "
+            "of the one that their entries show; --kind COL=KIND says otherwise."
+        ),
+        "left out": (
+            f"{', '.join([*left[:MOST_OUTPUTS], *_rest(len(left) - MOST_OUTPUTS)])}: nothing can "
+            "be learnt from them; --kind COL=number or COL=text keeps one that varies."
+            if left
+            else None
+        ),
+        "gaps": (
+            f"{counted(told, 'column')} had missing values, which are filled in and told to the "
+            "network by an input that may be dropped; --drop COL leaves a column out."
+            if told
+            else None
+        ),
+        "score": (
+            f"Networks are compared by {result.scoring.label}, "
+            f"{'the default for such a target' if is_default else 'as asked for'}; --scoring "
+            "chooses another."
+        ),
+        "rows that judge": (
+            f"Scores are of {judged_by(settings)}; --validation, --group or --time choose others."
+        ),
+        "probabilities": (
+            None
+            if target.classes is None
+            else "They hold as they were fitted."
+            if heat == 1
+            else f"Outputs were divided by {heat:.3g}, so that they hold on rows that judge; it "
+            "changes no label."
+        ),
+    }
 
 
 def _aim(result: SearchResult, target: Target) -> dict[str, str]:

@@ -1,16 +1,19 @@
 """What became of the columns of a table, in words."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.visible import shortened, visible
-from torchsparcs.searching.result import SearchResult
+from torchsparcs.searching.result import Candidate, SearchResult
 from torchsparcs.tables.encoding import Column
 
 MARKS = {".": "point", ",": "comma"}
 LEFT_OUT = ("constant", "identifier")
 MOST_COLUMNS = 200  # of the table, one by one
+MOST_PRICED = 20  # of a network, by name
 # How columns of each kind are counted.
 KINDS = {
     "number": "of numbers",
@@ -23,16 +26,55 @@ KINDS = {
 
 
 def columns_of(result: SearchResult) -> dict[str, Any] | None:
-    """Name and content of each column, and where its encoded columns start and end."""
+    """Name, content, start and end of its inputs, and smallest network of each column.
+
+    They are in the order in which the front would let them go, the last ones first: of the
+    parameters of the smallest network that reads them; None where none does.
+    """
     if result.preprocessing is None:
         return None
-    inputs, place, rows = result.inputs, 0, []
-    for column in inputs.columns[:MOST_COLUMNS]:
+    inputs, place = result.inputs, 0
+    rows: list[list[Any]] = []
+    smallest = _smallest_readers(result)
+    for column in inputs.columns:
         width = len(column.encoded_names)
         content = _content(column, inputs.mean[place:], inputs.scale[place:])
-        rows.append([shortened(column.name), content, place, place + width])
+        reader = smallest.get(column.name)
+        rows.append([shortened(column.name), content, place, place + width, reader])
         place += width
-    return {"rows": rows, "more": len(inputs.columns) - len(rows)}
+    rows.sort(key=lambda row: math.inf if row[-1] is None else row[-1])
+    return {"rows": rows[:MOST_COLUMNS], "more": max(0, len(rows) - MOST_COLUMNS)}
+
+
+def _smallest_readers(result: SearchResult) -> dict[str, int]:
+    """By column, the parameters of the smallest network of the front that reads it."""
+    found: dict[str, int] = {}
+    for each in result.front:
+        assert isinstance(each.network, CompactNetwork)
+        for column in result.inputs.columns_read(each.network.reads):
+            found.setdefault(column.name, each.parameters)
+    return found
+
+
+def priced_columns(result: SearchResult, candidate: Candidate) -> list[str]:
+    """The columns that a network reads and that cost something, from the dearest."""
+    assert isinstance(candidate.network, CompactNetwork)
+    costs, read = result.settings["costs"], result.inputs.columns_read(candidate.network.reads)
+    names = [column.name for column in read if costs.get(column.name, 0.0) > 0]
+    return sorted(names, key=lambda name: -costs[name])
+
+
+def costs_of(result: SearchResult) -> list[dict[str, Any]]:
+    """Rows of the front by what its columns cost; none where they have no prices."""
+    return [
+        {
+            "cost": each.cost,
+            "parameters": each.parameters,
+            "score": result.scoring.words(each.told, each.standard_error),
+            "columns": ", ".join(map(shortened, priced_columns(result, each)[:MOST_PRICED])),
+        }
+        for each in result.by_cost
+    ]
 
 
 def _content(column: Column, mean: Sequence[float], scale: Sequence[float]) -> str:

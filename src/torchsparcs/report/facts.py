@@ -14,7 +14,7 @@ from torchsparcs.files.visible import shortened
 from torchsparcs.report import wording
 from torchsparcs.report.about import about
 from torchsparcs.report.architecture import GROUPS, MOST_NEURONS, architecture, rounded
-from torchsparcs.report.columns import columns_of
+from torchsparcs.report.columns import columns_of, costs_of
 from torchsparcs.searching.result import Attempt, Candidate, SearchResult, is_same
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
@@ -79,6 +79,7 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "inputs": _names(result.inputs.encoded_names if is_table else ()),
         "outputs": _names(output_names(target)),
         "columns": columns_of(result),
+        "costs": costs_of(result),
         "about": about(result),
         "folder": None if folder is None else _place(Path(folder)),
     }
@@ -139,7 +140,7 @@ def _member(result: SearchResult, found: Candidate | Attempt) -> int:
 
 def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
     place = next((i for i, other in enumerate(result.front) if other is found), None)
-    scoring, linear, told = result.scoring, result.linear, wording.claim(found)
+    scoring, linear, told = result.scoring, result.linear, found.told
     bins = found.reliability
     return {
         "pick": "linear" if place is None else place,
@@ -149,6 +150,7 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
         "macs": found.macs,
         "neurons": sum(found.widths[1:-1]),
         "score": found.score,
+        "told": told,
         "error": found.standard_error,
         "score_words": scoring.words(told),
         "score_with_error": scoring.words(told, found.standard_error),
@@ -200,7 +202,7 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
 def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt) -> dict[str, Any]:
     scoring, error = result.scoring, found.standard_error
     if isinstance(found, Candidate):
-        score = scoring.words(wording.claim(found), error)
+        score = scoring.words(found.told, error)
     else:  # nobody chose it
         score = f"{scoring.words(found.score, error)} {wording.where_judged(result.settings)}"
     return {

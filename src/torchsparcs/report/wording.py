@@ -54,11 +54,6 @@ def where_judged(settings: dict[str, Any]) -> str:
     return "on the folds" if settings["fits"] > 2 else "on held-out rows"
 
 
-def claim(candidate: Candidate) -> float:
-    """The score that is told: the one to be expected; of older folders the one that chose."""
-    return candidate.score if candidate.expected is None else candidate.expected
-
-
 def is_classification(result: SearchResult) -> bool:
     return result.target.classes is not None
 
@@ -117,7 +112,7 @@ def headline(result: SearchResult, candidate: Candidate) -> str:
     size = f"A {kind} with {counted(candidate.parameters, 'parameter')}"
     if is_linear(candidate) and result.preprocessing is not None:
         size = size.replace(" with", f" {columns_words(result, candidate)}, with") + ","
-    score, is_expected = claim(candidate), candidate.expected is not None
+    score, is_expected = candidate.told, candidate.expected is not None
     if not math.isfinite(score):
         return f"{size} has no score."
     rows, scoring = "new rows" if is_expected else "held-out rows", result.scoring
@@ -176,7 +171,7 @@ def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
     best, linear = result.best(), result.linear
 
     def reaches(found: Candidate) -> str:
-        words = measured(result.scoring, claim(found))
+        words = measured(result.scoring, found.told)
         return f"has {counted(found.parameters, 'parameter')} and reaches {words}"
 
     sentences, is_best_linear = [], linear is not None and is_same(best, linear)

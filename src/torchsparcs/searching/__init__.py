@@ -2,7 +2,6 @@
 
 # The files that other rooms may use; the rest are this room's own.
 __all__ = [
-    "class_weights",
     "default_scoring",
     "folded",
     "folder",

@@ -2,10 +2,10 @@
 
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -28,7 +28,7 @@ class Candidate:
             better: accuracy, R², or what ``scoring`` asked for; a loss is negative. It makes the
             front and the picks; as the best of many on the same rows it flatters.
         standard_error: of the score.
-        loss: on the same rows.
+        loss: on the same rows; of classes at the temperature.
         penalty_weight: of the member it was cut from; None of a linear model, 0 where
             it was drawn as a plain network.
         member: the index of that member in the history; None where there is none, or the history
@@ -43,6 +43,9 @@ class Candidate:
         reliability: how often what it says comes true, see there; None where it was not kept.
         residuals: of a regression, as in :class:`torchsparcs.searching.judging.Judgement`; None
             where they were not kept.
+        cost: of the columns that it reads, see :mod:`torchsparcs.searching.costs`; None where they
+            have no prices.
+        parts: as in :class:`torchsparcs.searching.judging.Judgement`, while a search goes on.
     """
 
     network: CompactNetwork | CompactChain
@@ -57,6 +60,8 @@ class Candidate:
     temperature: float = 1.0
     reliability: Tensor | None = field(default=None, compare=False, repr=False)
     residuals: Tensor | None = field(default=None, compare=False, repr=False)
+    cost: float | None = None
+    parts: Tensor | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -78,7 +83,7 @@ class Candidate:
             network.cpu(),
             judgement.score,
             judgement.standard_error,
-            judgement.loss,
+            judgement.told_loss,
             penalty_weight,
             member,
             judgement.answers,
@@ -86,17 +91,24 @@ class Candidate:
             temperature=judgement.temperature,
             reliability=judgement.reliability,
             residuals=judgement.residuals,
+            parts=judgement.parts,
         )
 
     def in_units(self, unit: float) -> "Candidate":
-        """The same with scores that were counted in ``unit``."""
+        """The same with scores that were counted in ``unit``; its parts, which were too, go."""
         expected = None if self.expected is None else self.expected * unit
         return replace(
             self,
             score=self.score * unit,
             standard_error=self.standard_error * unit,
             expected=expected,
+            parts=None,
         )
+
+    @property
+    def told(self) -> float:
+        """The score that is told: the one to be expected; of older folders the one that chose."""
+        return self.score if self.expected is None else self.expected
 
     @property
     def parameters(self) -> int:
@@ -161,10 +173,16 @@ class Attempt(NamedTuple):
         return self._replace(score=self.score * unit, standard_error=self.standard_error * unit)
 
 
+def _parameters(candidate: Candidate) -> float:
+    return candidate.parameters
+
+
 def on_the_front(
-    candidates: Iterable[Candidate], max_parameters: int | None = None
+    candidates: Iterable[Candidate],
+    max_parameters: int | None = None,
+    size: Callable[[Candidate], float] = _parameters,
 ) -> list[Candidate]:
-    """Keep what has a better score than all that have no more parameters, by size.
+    """Keep what has a better score than all that are no larger, by size, which is parameters.
 
     Better is more than rounding: two networks that get as many rows right, though not the same
     ones, are equally good.
@@ -172,24 +190,27 @@ def on_the_front(
     judged = [found for found in candidates if not math.isnan(found.score)]
     if not judged:
         raise ValueError("Expected validation rows whose target varies. Got one value in all.")
-    by_size = sorted(judged, key=lambda found: (found.parameters, -found.score))
-    if max_parameters is not None and by_size[0].parameters > max_parameters:
+    least = min(found.parameters for found in judged)
+    if max_parameters is not None and least > max_parameters:
         raise ValueError(
-            f"Expected max_parameters of at least {by_size[0].parameters}, the smallest network "
-            f"that was found. Got {max_parameters}."
+            f"Expected max_parameters of at least {least}, the smallest network that was found. "
+            f"Got {max_parameters}."
         )
+    allowed = math.inf if max_parameters is None else max_parameters
+    by_size = sorted(judged, key=lambda found: (size(found), -found.score, found.parameters))
     front, best = [], -math.inf
     for found in by_size:
-        if max_parameters is not None and found.parameters > max_parameters:
-            break
-        if found.score > best + ROUNDING:
+        if found.parameters <= allowed and found.score > best + ROUNDING:
             front.append(found)
             best = found.score
     return front
 
 
 def corrected(
-    front: Sequence[Candidate], expected: Mapping[int, float], max_parameters: int | None = None
+    front: Sequence[Candidate],
+    expected: Mapping[Any, float],
+    max_parameters: int | None = None,
+    size: Callable[[Candidate], float] = _parameters,
 ) -> list[Candidate]:
     """The same front with the score to be expected of each.
 
@@ -200,11 +221,15 @@ def corrected(
         expected: by size, as :func:`torchsparcs.searching.correction.expected_scores` gives them.
     """
     allowed = math.inf if max_parameters is None else max_parameters
-    most = [*(found.parameters - 1 for found in front[1:]), allowed]
-    ends = [max(found.parameters, end) for found, end in zip(front, most, strict=True)]
-    sizes = [max(size for size in expected if size <= end) for end in ends]
-    pairs = zip(front, sizes, strict=True)
-    return [replace(found, expected=expected[size]) for found, size in pairs]
+    told = []
+    for place, found in enumerate(front):
+        own = size(found)
+        after = size(front[place + 1]) if place + 1 < len(front) else math.inf
+        largest = max(
+            each for each in expected if each <= own or (each < after and each <= allowed)
+        )
+        told.append(replace(found, expected=expected[largest]))
+    return told
 
 
 def is_same(one: Candidate, other: Candidate) -> bool:

@@ -11,6 +11,7 @@ and what nothing competes with keeps its score exactly.
 """
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -18,10 +19,12 @@ from torch import Tensor
 from torchsparcs.searching.candidates import ROUNDING
 
 HALVINGS = 100
+Size = TypeVar("Size", int, float)
+
 NO_SCORE = -1e30  # of what diverged: never chosen
 
 
-def expected_scores(parts: Sequence[Tensor], sizes: Sequence[int]) -> dict[int, float]:
+def expected_scores(parts: Sequence[Tensor], sizes: Sequence[Size]) -> dict[Size, float]:
     """By size, the score to be expected on unseen rows of the best network of at most that size.
 
     Networks are chosen as on a front: the best score, of equal ones that of the smallest network.
@@ -29,7 +32,7 @@ def expected_scores(parts: Sequence[Tensor], sizes: Sequence[int]) -> dict[int, 
     Args:
         parts: of each network that may be chosen, (parts,), what each part of the rows adds to its
             score, see :class:`torchsparcs.searching.folded.Judgement`.
-        sizes: their parameters.
+        sizes: their parameters, or what they cost.
     """
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
     added = torch.stack([*parts]).double()[order]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.searching.class_weights import ByClass, class_weighted
 from torchsparcs.searching.default_scoring import scoring_for
 from torchsparcs.searching.folds import (
     MANY_ROWS,
@@ -67,6 +68,7 @@ class FoldedData:
         validation: Any,
         seed: int,
         scoring: Any = "auto",
+        by_class: ByClass | None = None,
     ) -> "FoldedData":
         """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
 
@@ -76,6 +78,7 @@ class FoldedData:
             validation: what ``folds_of`` takes, a splitter, or a pair (X, y) of rows that nobody
                 is fitted to.
             scoring: as in :func:`torchsparcs.search`, or one that is resolved.
+            by_class: how much rows of a pair count; ``weight`` has it of the others.
         """
         target = preprocessing.target
         inputs, targets = _transformed(preprocessing, X, y)
@@ -99,7 +102,9 @@ class FoldedData:
             others = _transformed(preprocessing, X, y)
             folds = held_out(torch.arange(len(inputs) + len(others[0])) >= len(inputs))
             inputs, targets = torch.cat([inputs, others[0]]), torch.cat([targets, others[1]])
-            weights = torch.cat([weights, torch.ones(len(others[0]))])
+            of_pair = class_weighted(y, by_class)
+            of_pair = np.ones(len(others[0])) if of_pair is None else of_pair
+            weights = torch.cat([weights, torch.from_numpy(of_pair).float()])
         resolved = scoring_for(scoring, target, targets, weights, folds.judged)
         return cls(
             inputs,

@@ -2,6 +2,7 @@
 
 settings.json          what decided the outcome, versions and hardware, the preprocessing
 front.json, front.csv  the candidates, by size; the former also what they answered, and all attempts
+costs.csv              the same by what their columns cost, where these have prices
 networks/              their networks, 00.safetensors and so on; the linear model
 history.json, history.safetensors   the training, and the eigenvalues on the way
 report.html            the page about all that, where one was asked for
@@ -77,7 +78,8 @@ def read_run(
         file: SettingsFile = read_as(SettingsFile, content, "settings.json")
         front: FrontFile = read_as(FrontFile, read_json(folder / "front.json"), "front.json")
         preprocessing, is_table = file["preprocessing"], file["preprocessing"] is not None
-        rows = [*front["front"], *([front["linear"]] if front["linear"] is not None else [])]
+        linear, costly = front["linear"], front.get("by_cost", [])
+        rows = [*front["front"], *([] if linear is None else [linear]), *costly]
         if is_table is (front["linear"] is None):
             raise ValueError("it has either a linear model or preprocessing, not both")
         answers = front.get("answers", [None] * len(rows))  # older ones have none
@@ -98,7 +100,8 @@ def read_run(
         _check_answers(candidates, task)
         return {
             "front": tuple(candidates[: len(front["front"])]),
-            "linear": candidates[-1] if is_table else None,
+            "linear": candidates[len(front["front"])] if is_table else None,
+            "by_cost": tuple(candidates[len(rows) - len(costly) :]),
             "trained": None if is_table else _trained(folder),
             "attempts": tuple(
                 attempt(**{name: row.get(name) for name in AttemptRow.__annotations__})
@@ -130,6 +133,7 @@ def _candidate(folder: Path, row: CandidateRow, answers: Answers | None) -> dict
             for name, rows in tables.items()
         },
         "answers": None if answers is None else _answers(answers),
+        "cost": row.get("cost"),
         "row_shape": None if shape is None else tuple(shape),
     }
 
@@ -249,23 +253,29 @@ def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
     """
     folder = Path(path)
     cleared(folder, force=force)
-    candidates = [*result.front, *([] if result.linear is None else [result.linear])]
-    names = [*(f"{index:02d}" for index in range(len(result.front))), "linear"][: len(candidates)]
+    named = {f"{index:02d}": each for index, each in enumerate(result.front)}
+    named |= {} if result.linear is None else {"linear": result.linear}
+    named |= {f"cost-{index:02d}": each for index, each in enumerate(result.by_cost)}
+    names, candidates = [*named], [*named.values()]
     for name, candidate in zip(names, candidates, strict=True):
         save(candidate.network, folder / "networks" / f"{name}.safetensors")
     if result.trained is not None:
         save(result.trained, folder / "networks" / "trained.safetensors")
     rows = [_row(candidate, name) for name, candidate in zip(names, candidates, strict=True)]
     whole = [row | _tables(one) for row, one in zip(rows, candidates, strict=True)]
-    front, linear = whole[: len(result.front)], whole[len(result.front) :]
+    by_name = dict(zip(names, whole, strict=True))
+    costly = len(rows) - len(result.by_cost)
     found = {
-        "front": front,
-        "linear": linear[0] if linear else None,
+        "front": whole[: len(result.front)],
+        "linear": by_name.get("linear"),
+        **({"by_cost": whole[costly:]} if result.by_cost else {}),
         "answers": [None if c.answers is None else c.answers.tolist() for c in candidates],
         "attempts": [attempt._asdict() for attempt in result.attempts],
     }
     write_json(folder / "front.json", found)
     write_text(folder / "front.csv", as_csv(rows[: len(result.front)]))
+    if result.by_cost:
+        write_text(folder / "costs.csv", as_csv(rows[costly:]))
     _write_history(folder, result.history)
     settings = {
         "format": FORMAT,
@@ -278,7 +288,7 @@ def write_run(result: Any, path: str | Path, *, force: bool = False) -> None:
 def cleared(folder: Path, *, force: bool) -> None:
     """Take away what an earlier search left in ``folder``, where a result may be written there."""
     check_folder(folder, force=force)
-    files = ["settings.json", "report.html", "front.json", "front.csv"]
+    files = ["settings.json", "report.html", "front.json", "front.csv", "costs.csv"]
     for name in [*files, "history.json", "history.safetensors"]:
         (folder / name).unlink(missing_ok=True)
     for old in (folder / "networks").glob("*.safetensors"):
@@ -321,6 +331,7 @@ def _row(candidate: Any, name: str) -> dict[str, Any]:
         "architecture": candidate.architecture,
         **{number: getattr(candidate, number) for number in (*NUMBERS, "temperature")},
         "network": f"networks/{name}.safetensors",
+        **({} if candidate.cost is None else {"cost": candidate.cost}),
         **({} if candidate.row_shape is None else {"row_shape": list(candidate.row_shape)}),
     }
 

@@ -86,6 +86,8 @@ class Settings(TypedDict):
     constant_score: NotRequired[Finite | None]
     time_budget: NotRequired[Positive | None]
     ended: NotRequired[str | None]
+    costs: NotRequired[dict[str, Size]]
+    class_weight: NotRequired[str | dict[str, float] | None]
     group: NotRequired[str | None]
     time: NotRequired[str | None]
     refitted: NotRequired[bool]
@@ -118,6 +120,7 @@ class CandidateRow(TypedDict):
     temperature: NotRequired[Positive]  # older folders have none
     reliability: NotRequired[list[tuple[Share, Share, Share]] | None]
     residuals: NotRequired[Annotated[list[list[Size]], _is_table] | None]
+    cost: NotRequired[Size]  # where columns have prices
 
 
 class AttemptRow(TypedDict):
@@ -134,6 +137,7 @@ class AttemptRow(TypedDict):
 class FrontFile(TypedDict):
     front: Annotated[list[CandidateRow], _is_front]
     linear: CandidateRow | None
+    by_cost: NotRequired[list[CandidateRow]]
     answers: NotRequired[list[Answers | None]]
     attempts: NotRequired[list[AttemptRow]]
 

@@ -28,7 +28,8 @@ class Judgement(NamedTuple):
     score, which is their sum: a row, or neighbours where many. ``residuals`` (some, outputs) are of
     numbers: |y − ŷ|, standardised, from the smallest to the largest, evenly spread over the rows.
     Of classes ``temperature`` and ``reliability`` are as :mod:`torchsparcs.searching.calibration`
-    has them.
+    has them; scores are those at that temperature. ``loss``, by which networks are compared on the
+    way, is as they were fitted, ``told_loss`` that at the temperature.
     """
 
     loss: float
@@ -40,6 +41,7 @@ class Judgement(NamedTuple):
     residuals: Tensor | None = None
     temperature: float = 1.0
     reliability: Tensor | None = None
+    told_loss: float = math.nan
 
     @property
     def is_borne_out(self) -> bool:
@@ -72,30 +74,36 @@ def judgement_of(
     """
     losses = resolve_task(loss).losses
     assert losses is not None
+    raw, is_flat = share @ by_row(losses(said, target)), said.dim() == 2
+    told, degree = raw, 1.0
+    if is_calibrated and is_flat:
+        degree = temperature(said, target, share, losses)
+        if degree != 1:
+            said, own = said / degree, own / degree
+            told = share @ by_row(losses(said, target))
     values = scoring.values(said, target, share) / scoring.unit
     score = share @ values
     parts = _sums(share * values, part)
     error = (parts - _sums(share, part) * score).square().sum().sqrt().item()
     least = scoring.least_error(score.item(), target, share)
     judgement = Judgement(
-        (share @ by_row(losses(said, target))).item(),
+        raw.item(),
         score.item(),
         max(error, least),
         None,
         scoring.score(own, target, share) / scoring.unit,
         parts.float().cpu(),
+        temperature=degree,
+        told_loss=told.item(),
     )
-    if said.dim() != 2:
+    if not is_flat:
         return judgement
     judgement = judgement._replace(answers=ANSWERS[task](said.cpu(), target.cpu()))
     if task == "regression":
         return judgement._replace(residuals=_residuals(said, target))
     if not is_calibrated:
         return judgement
-    degree = temperature(said, target, share, losses)
-    return judgement._replace(
-        temperature=degree, reliability=reliability(said / degree, target, share)
-    )
+    return judgement._replace(reliability=reliability(said, target, share))
 
 
 def _sums(values: Tensor, part: Tensor) -> Tensor:

@@ -11,7 +11,9 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
+from torchsparcs.searching.class_weights import class_weighted, weights_by_class
 from torchsparcs.searching.correction import expected_scores
+from torchsparcs.searching.costs import front_by_cost, with_costs
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, counted_rows
 from torchsparcs.searching.result import SearchResult
@@ -19,6 +21,8 @@ from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.training.devices import one_thread, resolve_device
 from torchsparcs.training.loop import NonFiniteLossError
+
+SAME = "as in the search"
 
 
 def refit(
@@ -29,6 +33,8 @@ def refit(
     steps: int | None = None,
     validation: Any = "auto",
     sample_weight: Any = None,
+    class_weight: Any = SAME,
+    scoring: Any = None,
     groups: Any = None,
     seed: int = 0,
     device: str | torch.device = "auto",
@@ -39,11 +45,14 @@ def refit(
     No neuron or connection comes or goes, and the preprocessing is that of ``result``: ``X`` has
     the same columns and ``y`` no new classes. Candidates are judged as in a search, on rows that
     copies fine-tuned in the same way did not see; those that a smaller one now beats leave the
-    front. Rows that the first search has seen judge mildly. Class weights of the search are not
-    taken over: give sample weights.
+    front. Rows that the first search has seen judge mildly.
 
     Args:
         steps: of the fine-tuning; by default those of the search's ``SearchConfig``.
+        class_weight: as for the search; by default as in the search, so that "balanced" balances
+            these rows.
+        scoring: needed where that of the search was a function, which no result holds; by default
+            the same.
 
     The others are those of :func:`torchsparcs.search`.
     """
@@ -56,18 +65,29 @@ def refit(
     config, on = _config(settings), resolve_device(device)
     steps = config.steps if steps is None else steps
     config = dataclasses.replace(config, steps=steps, longest=steps)
-    data = counted_rows(X, y, sample_weight, groups)
+    X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
+    if isinstance(class_weight, str) and class_weight == SAME:
+        class_weight = settings.get("class_weight")
+    by_class = weights_by_class(y, class_weight, weight)
     folded = FoldedData.of(
-        result.preprocessing, *data, validation=validation, seed=seed, scoring=result.scoring
+        result.preprocessing,
+        X,
+        y,
+        class_weighted(y, by_class, weight),
+        groups,
+        validation=validation,
+        seed=seed,
+        scoring=result.scoring if scoring is None else scoring,
+        by_class=by_class,
     ).to(on)
     tuning = config.tuning(folded, config.steps_for(folded.rows), seed)
     # the linear model once, though it may be on the front
     others = [each for each in result.front if not is_same(each, result.linear)]
     before = [result.linear, *others]
     family = DenseFamily(folded, Executor(), progress=progress)
-    groups = [[_direct(each)] * folded.fits for each in before]
+    starts = [[_direct(each)] * folded.fits for each in before]
     with one_thread(on):
-        tuned = [fits for fits in family.tune("refit", groups, tuning) if fits is not None]
+        tuned = [fits for fits in family.tune("refit", starts, tuning) if fits is not None]
         if not tuned:
             raise NonFiniteLossError("The loss of all networks diverged: these rows are too far.")
         judgements = family.judge(tuned)
@@ -78,6 +98,10 @@ def refit(
     sizes = [candidate.parameters for candidate in after]
     expected = expected_scores([judgement.parts for judgement in judgements], sizes)
     budget = settings["max_parameters"]
+    by_cost: list[Candidate] = []
+    if (costs := settings.get("costs")) is not None:
+        after = with_costs(after, result.preprocessing.inputs, costs)
+        by_cost = [each.in_units(folded.scoring.unit) for each in front_by_cost(after, budget)]
     front = corrected(on_the_front(after, budget), expected, budget)
     linear = dataclasses.replace(after[0], expected=after[0].score)  # nobody chose it
     unit = folded.scoring.unit
@@ -101,6 +125,7 @@ def refit(
         linear=next((found for found in front if is_same(found, linear)), linear),
         history=dataclasses.replace(family.history, recruited=[]),  # nobody is recruited any more
         settings={**settings, **known},
+        by_cost=tuple(by_cost),
         attempts=(),  # those of the search were fitted to other rows
     )
 

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.deployment import DeployedNetwork
-from torchsparcs.searching.candidates import Attempt, Candidate, is_same
+from torchsparcs.searching.candidates import ROUNDING, Attempt, Candidate, is_same
 from torchsparcs.searching.explanation import Explanations
 from torchsparcs.searching.folder import read_run, write_run
 from torchsparcs.searching.intervals import interval_around
-from torchsparcs.searching.scoring import Scoring, recorded_scoring
+from torchsparcs.searching.scoring import Scoring, recorded_scoring, scoring_of
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
@@ -25,6 +25,7 @@ from torchsparcs.training.tasks import evaluation_mode
 __all__ = ["LEAST_TOLERANCE", "Attempt", "Candidate", "SearchResult", "is_same", "load_result"]
 
 LEAST_TOLERANCE = 1e-3  # of a score: nobody pays parameters for less
+FEW_ROWS = 3  # that are right by luck: ± 3 of 3 comes up in one of four cases
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class SearchResult(Explanations):
         attempts: every network that was judged, in the order in which they were made; none of a
             front that was refitted.
         trained: the spectral network as it was trained, where a network was searched.
+        by_cost: candidates, each with a better score than all that cost no more; empty where the
+            columns have no prices.
     """
 
     front: tuple[Candidate, ...]
@@ -50,10 +53,11 @@ class SearchResult(Explanations):
     settings: dict[str, Any]
     attempts: tuple[Attempt, ...] = ()
     trained: SpectralNetwork | SpectralChain | None = None
+    by_cost: tuple[Candidate, ...] = ()
 
     def best(self) -> Candidate:
-        """The best score."""
-        return self.front[-1]
+        """The best score to be expected on new rows; in older folders, on those that judged."""
+        return max(self.front, key=lambda found: found.told)
 
     @property
     def scoring(self) -> Scoring:
@@ -63,34 +67,51 @@ class SearchResult(Explanations):
     @property
     def tolerance(self) -> float:
         """What :meth:`smallest` gives away by default."""
-        return max(self.best().standard_error, LEAST_TOLERANCE * self.scoring.unit)
+        scoring = self.scoring
+        few = FEW_ROWS / self.settings["judged_rows"] if scoring.counts else 0.0
+        return max(self.best().standard_error, LEAST_TOLERANCE * scoring.unit, few)
 
     def smallest(self, tolerance: float | None = None) -> Candidate:
         """The smallest network whose score is within ``tolerance`` of the best one's.
 
         By default that is one standard error of the best score, and at least 0.001; of a score in
-        units of its own, a thousandth of that of the best constant answer.
+        units of its own, a thousandth of that of the best constant answer; of a share of rows,
+        three of them: so many fall to one side by a coin in one of four cases.
         """
         best = self.best()
         allowed = self.tolerance if tolerance is None else tolerance
         if not allowed >= 0:
             raise ValueError(f"Expected a tolerance >= 0. Got {tolerance!r}.")
-        return next(found for found in self.front if found.score >= best.score - allowed)
+        enough = best.score - allowed - ROUNDING
+        return next(found for found in self.front if found.score >= enough)
 
     def within(self, max_parameters: int) -> Candidate:
-        """The best score with at most ``max_parameters``."""
+        """The best score to be expected with at most ``max_parameters``."""
         fitting = [found for found in self.front if found.parameters <= max_parameters]
         if not fitting:
             raise ValueError(
                 f"Expected a budget of at least {self.front[0].parameters} parameters, the "
                 f"smallest network of the front. Got {max_parameters}."
             )
-        return fitting[-1]
+        return max(fitting, key=lambda found: found.told)
+
+    def within_cost(self, most: float) -> Candidate:
+        """The best score to be expected of a network whose columns cost at most that."""
+        if not self.by_cost:
+            raise ValueError("Expected a search with costs of its columns. This one had none.")
+        fitting = [each for each in self.by_cost if each.cost is not None and each.cost <= most]
+        if not fitting:
+            raise ValueError(
+                f"Expected a budget of at least {self.by_cost[0].cost:g}, which the cheapest "
+                f"network costs. Got {most!r}."
+            )
+        return max(fitting, key=lambda found: found.told)
 
     def pick(self, rule: "str | int | Candidate" = "smallest") -> Candidate:
         """The candidate that a rule picks, or of that place on the front.
 
-        The rules are "best" and "smallest", for a table also "linear".
+        The rules are "best" and "smallest", for a table also "linear", and "cost:12" for what
+        :meth:`within_cost` gives for 12.
         """
         if isinstance(rule, Candidate):
             return rule
@@ -103,6 +124,8 @@ class SearchResult(Explanations):
             place = int(rule)
             if 0 <= place < len(self.front):
                 return self.front[place]
+        if isinstance(rule, str) and (most := _number_after("cost:", rule)) is not None:
+            return self.within_cost(most)
         raise ValueError(
             f"Expected a pick among {', '.join(rules)} and 0 to {len(self.front) - 1}. "
             f"Got {rule!r}."
@@ -148,11 +171,22 @@ class SearchResult(Explanations):
         """The probability of each class, (rows, classes)."""
         return self.target.probabilities(self.outputs(X, pick))
 
-    def score(self, X: Any, y: Any, pick: "str | int | Candidate" = "smallest") -> float:
-        """The score on other data: accuracy, R², or what ``scoring`` asked for."""
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        pick: "str | int | Candidate" = "smallest",
+        *,
+        scoring: Any = None,
+    ) -> float:
+        """The score on other data: that of the search, or what ``scoring`` asks for.
+
+        A function that scored the search is not kept, and has to be given again.
+        """
+        measure = self.scoring if scoring is None else scoring_of(scoring, self.target)
         output = self.outputs(X, pick)
         share = output.new_full((len(output),), 1 / len(output), dtype=torch.float64)
-        return self.scoring.score(output, self.target.transform(y).to(output.device), share)
+        return measure.score(output, self.target.transform(y).to(output.device), share)
 
     def predict_interval(
         self, X: Any, coverage: float = 0.9, pick: "str | int | Candidate" = "smallest"
@@ -227,6 +261,14 @@ class SearchResult(Explanations):
             f"SearchResult({len(self.front)} candidates, {first.parameters:,} to "
             f"{last.parameters:,} parameters, {words})"
         )
+
+
+def _number_after(prefix: str, text: str) -> float | None:
+    """The number behind ``prefix``, None where there is none."""
+    try:
+        return float(text.removeprefix(prefix)) if text.startswith(prefix) else None
+    except ValueError:
+        return None
 
 
 def load_result(path: str | Path) -> SearchResult:

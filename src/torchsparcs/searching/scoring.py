@@ -286,6 +286,6 @@ def recorded_scoring(settings: dict[str, Any], target: Target) -> Scoring:
 
 def _unknown(name: str, *rows: Tensor) -> Any:
     raise ValueError(
-        f"Expected a scoring that has a name among scikit-learn's. This search was scored by a "
-        f"function, {name!r}, which a folder does not hold."
+        "Expected the scorer again, scoring=..., as this search was scored by a function, "
+        f"{name!r}, which a result does not hold."
     )

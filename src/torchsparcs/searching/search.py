@@ -17,8 +17,15 @@ import torch
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
-from torchsparcs.searching.candidates import corrected, is_same, on_the_front
-from torchsparcs.searching.class_weights import class_weighted
+from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
+from torchsparcs.searching.class_weights import ByClass, class_weighted, weights_by_class
+from torchsparcs.searching.costs import (
+    Costs,
+    cheaper_networks,
+    checked_costs,
+    front_by_cost,
+    with_costs,
+)
 from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
@@ -57,6 +64,7 @@ def search(
     class_weight: Any = None,
     scoring: Any = "auto",
     kinds: Kinds | None = None,
+    costs: Costs | None = None,
     activation: str = "relu",
     config: SearchConfig | TrainConfig | None = None,
     seed: int | None = None,
@@ -121,7 +129,7 @@ def search(
         max_parameters: nothing larger is kept; of a network, where all are, the smallest.
         sample_weight: (rows,), how much each row counts.
         class_weight: {label: weight}, "balanced" (each class counts the same) or None: rows count
-            by their class as well, in training and in scores; those of a pair that judges do not.
+            by their class as well, in training and in scores.
         scoring: the score that makes the front and the picks: for classes "accuracy", "log_loss",
             "balanced_accuracy", "roc_auc", "f1", "average_precision"; for numbers "r2", "mae",
             "mape", "pinball_0.9", of which the last three are trained for too; or a scorer of
@@ -130,6 +138,9 @@ def search(
         kinds: what columns are, by their names, where the data do not show it: "number", "text",
             "date", "day-month-year", "month-day-year", or the categories in their order, as in
             ``{"zip": "text", "size": ["S", "M", "L"]}``. What is not of the kind is missing.
+        costs: what it costs to measure columns, by their names; others cost nothing. The result
+            then has a second front, of score against the costs of the columns that are read, from
+            everything that was judged: see ``SearchResult.within_cost``.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the
@@ -170,6 +181,7 @@ def search(
                 "activation": activation != "relu",
                 "class_weight": class_weight is not None,
                 "kinds": kinds is not None,
+                "costs": costs is not None,
             }
             if any(for_tables.values()):
                 named = ", ".join(name for name, is_given in for_tables.items() if is_given)
@@ -186,11 +198,17 @@ def search(
             if not isinstance(activation, str):
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
             seed = 0 if seed is None else seed
-            preprocessing, rows, seen = _prepared(
+            preprocessing, rows, by_class, seen = _prepared(
                 X, y, task, sample_weight, class_weight, groups, seed, kinds
             )
+            costs = None if costs is None else checked_costs(costs, preprocessing.inputs.names)
             folded = FoldedData.of(
-                preprocessing, *rows, validation=validation, seed=seed, scoring=scoring
+                preprocessing,
+                *rows,
+                validation=validation,
+                seed=seed,
+                scoring=scoring,
+                by_class=by_class,
             ).to(on)
             if config.paper and time_budget is not None:
                 raise ValueError("Expected no time_budget where the paper's recipe is asked for.")
@@ -229,7 +247,9 @@ def search(
         _workers(executor, engine, is_long=on.type == "cpu" and run.is_long),
         _timed(run, started, time_budget),
     ):
-        outcome = run.run(max_parameters)
+        outcome, cheap = run.run(max_parameters), []
+        if isinstance(run, TableSearch) and costs is not None and preprocessing is not None:
+            cheap = cheaper_networks(run, outcome.candidates[0], preprocessing.inputs, costs)
         seconds = executor.steps.seconds
     settings = {
         "task": run.folded.task,
@@ -245,13 +265,20 @@ def search(
         "ended": run.clock.ended,
         **score_settings(run.folded.scoring),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
+        "class_weight": _as_text(class_weight),
+        **({} if costs is None else {"costs": dict(costs)}),
         "device": asked["device"],
         "seconds": seconds,
         "hardware": hardware(on),
         "versions": versions(),
     }
-    front, linear = on_the_front(outcome.candidates, outcome.budget), outcome.linear
-    front = corrected(front, outcome.expected, outcome.budget)
+    candidates, linear = outcome.candidates, outcome.linear
+    by_cost: list[Candidate] = []
+    if costs is not None and preprocessing is not None and linear is not None:
+        *candidates, linear = with_costs([*candidates, linear], preprocessing.inputs, costs)
+        cheap = with_costs(cheap, preprocessing.inputs, costs)
+        by_cost = front_by_cost([*candidates, *cheap], outcome.budget)
+    front = corrected(on_the_front(candidates, outcome.budget), outcome.expected, outcome.budget)
     unit = run.folded.scoring.unit
     front, linear = [each.in_units(unit) for each in front], linear and linear.in_units(unit)
     return SearchResult(
@@ -262,6 +289,7 @@ def search(
         settings,
         tuple(attempt.in_units(unit) for attempt in outcome.attempts),
         outcome.trained,
+        tuple(each.in_units(unit) for each in by_cost),
     )
 
 
@@ -322,8 +350,11 @@ def _prepared(
     groups: Any,
     seed: int,
     kinds: Kinds | None,
-) -> tuple[Preprocessing, Rows, int]:
-    """The preprocessing, the rows to work on (X, y, weights, groups), and how many there were."""
+) -> tuple[Preprocessing, Rows, ByClass | None, int]:
+    """The preprocessing, rows to work on (X, y, weights, groups), classes, how many there were.
+
+    Classes have their weights, rows theirs times that of their class.
+    """
     if isinstance(X, np.memmap) and sample_weight is None and groups is None:
         X, y = RowStream.of((X, y if hasattr(y, "shape") else np.asarray(y))), None
     if isinstance(X, RowStream):
@@ -333,15 +364,25 @@ def _prepared(
             )
         sample = X.sample(task, seed, kinds)
         _check_classes(class_weight, sample.preprocessing.target)
-        weight = class_weighted(sample.y, class_weight)
-        return sample.preprocessing, (sample.X, sample.y, weight, None), sample.rows
+        by_class = weights_by_class(sample.y, class_weight)
+        rows: Rows = (sample.X, sample.y, class_weighted(sample.y, by_class), None)
+        return sample.preprocessing, rows, by_class, sample.rows
     if y is None:
         raise ValueError("Expected a target y beside X, which is no stream of both. Got None.")
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
     target = Target.fit(y, task, weight)
     _check_classes(class_weight, target)
-    weight = class_weighted(y, class_weight, weight)
-    return Preprocessing(Inputs.fit(X, weight, kinds), target), (X, y, weight, groups), len(X)
+    by_class = weights_by_class(y, class_weight, weight)
+    weight = class_weighted(y, by_class, weight)
+    preprocessing = Preprocessing(Inputs.fit(X, weight, kinds), target)
+    return preprocessing, (X, y, weight, groups), by_class, len(X)
+
+
+def _as_text(class_weight: Any) -> str | dict[str, float] | None:
+    """Class weights as settings have them: labels are texts."""
+    if class_weight is None or isinstance(class_weight, str):
+        return class_weight
+    return {str(label): float(weight) for label, weight in class_weight.items()}
 
 
 def _check_classes(class_weight: Any, target: Target) -> None:

@@ -12,6 +12,7 @@ from torchsparcs.tables.kinds import tell_strays
 
 DWARFED = 0.01  # of its scale: where nine tenths of a column lie closer together, they look alike
 MOST_LOOKED_AT = 1000  # rows, for that
+UNSEEN = "Categories that were not seen in fit count as 'other', zeros"
 
 
 def encoded_columns(
@@ -52,7 +53,7 @@ def encoded_columns(
         and table.is_fractional(position)
     ]
     for words, found in (
-        ("Categories that were not seen in fit count as 'other', zeros or missing", unseen),
+        (f"{UNSEEN}, the mean or missing", unseen),
         ("Missing values where none were missing in fit count as the mean or zeros", surprising),
         ("Numbers where text with a decimal comma was in fit; were they read right?", parsed),
     ):

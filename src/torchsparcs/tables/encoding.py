@@ -93,6 +93,12 @@ class Column(Record):
         return (*own, *rest, *([f"{self.name} is missing"] if self.gaps == "told" else []))
 
     @property
+    def is_either(self) -> bool:
+        """Whether it is one of two texts in every row: what is neither counts as the mean."""
+        count = len(self.categories or ())
+        return self.kind == "text" and count == len(self._levels) == 2
+
+    @property
     def supplied_names(self) -> tuple[str, ...]:
         """The numbers that an entry becomes; of a text with two levels, the second tells all."""
         return KINDS[self.kind].names(self)
@@ -113,7 +119,7 @@ class Column(Record):
         return number(value) if self.writing is None else self.writing.number(value)
 
     def encode(self, table: Table, position: int) -> "Encoded":
-        """Encode the column of ``table`` at ``position``, with NaN for missing numbers."""
+        """Encode the column of ``table`` at ``position``, with NaN for what counts as the mean."""
         return KINDS[self.kind].encode(self, table.column(position))
 
 
@@ -188,7 +194,7 @@ def _places(column: Column, values: np.ndarray) -> Encoded:
 
 
 def _ones(column: Column, values: np.ndarray) -> Encoded:
-    """A one for the level of each text, and zeros."""
+    """A one for the level of each text, and zeros; NaN for what is neither of two."""
     codes, texts = _texts(column, values)
     levels, own = column._levels, column.categories or ()
     place = {text: index for index, text in enumerate(own)}
@@ -199,6 +205,8 @@ def _ones(column: Column, values: np.ndarray) -> Encoded:
     encoded = np.zeros((len(codes), len(levels) - first))
     rows = np.flatnonzero(places >= 0)
     encoded[rows, places[rows]] = 1
+    if column.is_either:
+        encoded[places < -1] = np.nan
     return Encoded(encoded, int((codes < 0).sum()), _unseen(column, codes, texts))
 
 

@@ -16,6 +16,10 @@ from torchsparcs.tables.writing import Writing
 Kinds = Mapping[str, str | Sequence[str]]
 
 
+class NoneOfKind(ValueError):
+    """No entry of a column is of the kind that was chosen."""
+
+
 def _number(name: str, values: np.ndarray) -> Column:
     entries = _distinct(values)
     column = Column(name, writing=Writing.of_most(entries), is_chosen=True)
@@ -60,6 +64,8 @@ def chosen(table: Table, index: int, kind: str | Sequence[str]) -> Column:
     >>> table = Table.of(pd.DataFrame({"age": ["31", "unknown"], "size": ["S", "L"]}))
     >>> chosen(table, 0, "number").kind, chosen(table, 1, ("S", "M", "L")).categories
     ('number', ('S', 'M', 'L'))
+
+    It raises :class:`NoneOfKind` where entries are there, and none is of that kind.
     """
     name, values = table.names[index], table.column(index)
     if isinstance(kind, str):
@@ -126,7 +132,7 @@ def _distinct(values: np.ndarray) -> list[Any]:
 
 def _check_any(name: str, expected: str, entries: list[Any], fits: list[bool]) -> None:
     if entries and not any(fits):
-        raise ValueError(
+        raise NoneOfKind(
             f"Expected {expected} in {name!r}, as its kind was chosen. Got none, but for instance "
             f"{entries[0]!r}."
         )

@@ -46,7 +46,7 @@ class Inputs(Record):
 
     Shape:
         - X (rows, columns): array, tensor or DataFrame
-        - result of :meth:`encode` (rows, supplied), with NaN for missing numbers
+        - result of :meth:`encode` (rows, supplied), with NaN for what counts as the mean
         - mean, scale (encoded,), of the supplied columns and what tells that they are missing
         - result of :meth:`transform` (rows, encoded)
 
@@ -167,7 +167,8 @@ class Inputs(Record):
         Columns of a DataFrame are found by name, others than those of ``fit`` are ignored; those
         of an array are found by position. A category that ``fit`` did not see is one of the rest,
         or all zeros where there is none, and so is missing text where none was missing in ``fit``;
-        one that has no place in an order is missing. A warning says so.
+        what is neither of two texts is NaN; one that has no place in an order is missing. A warning
+        says so.
         """
         if reads is None:
             return self._encoded(X, [*self.columns])

@@ -27,7 +27,7 @@ from torchsparcs.tables.entries import (
     parsed_numbers,
 )
 from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
-from torchsparcs.tables.kinds import Kinds, check_kinds, chosen, text_kinds
+from torchsparcs.tables.kinds import Kinds, NoneOfKind, check_kinds, chosen, text_kinds
 from torchsparcs.tables.preprocessing import Inputs
 from torchsparcs.tables.recognition import (
     MOST_TEXTS,
@@ -116,6 +116,7 @@ class InputStatistics(_Statistics):
         self.strays: Counter[str] = Counter()  # rows that are not of the kind that was chosen
         self.columns: list[Column] = []  # their kinds, as their first entries tell
         self.unseen: list[int] = []  # columns without any entry so far
+        self.refused: dict[int, NoneOfKind] = {}  # those of them with entries of no use
         self.gone = np.zeros(1, dtype=np.uint64)  # the pattern of what is missing throughout
         self.counts: dict[int, Counter[str]] = {}  # of the texts in the columns of text
         self.missing: Counter[int] = Counter()  # rows of those columns
@@ -161,21 +162,17 @@ class InputStatistics(_Statistics):
             return
         absent, supplied = _absent(table), len(self.patterns)
         for index in self.unseen:
-            name = table.names[index]
-            is_known = name in self.kinds or not absent[index]
-            if name in self.kinds:
-                self.columns[index] = chosen(table, index, self.kinds[name])
-            elif name in self.text:
-                self.columns[index] = Column(name, (), "text")
-            elif is_known:
-                self.columns[index] = recognised(table, index)
-            if self.columns[index].kind == "text":
+            column = self._recognised(table, index, is_absent=bool(absent[index]))
+            if column is None:
+                continue
+            self.columns[index] = column
+            if column.kind == "text":
                 self.counts[index], self.missing[index] = Counter(), first
-            elif is_known:
-                end = supplied + len(self.columns[index].supplied_names)
-                self.places[index], supplied = range(supplied, end), end
-                if is_named_identifier(name):
-                    self.distinct[index] = set()
+                continue
+            end = supplied + len(column.supplied_names)
+            self.places[index], supplied = range(supplied, end), end
+            if is_named_identifier(column.name):
+                self.distinct[index] = set()
         met = {index for index in self.unseen if index in self.counts or index in self.places}
         self.spans |= {index for index in met if table.is_span(index)}
         self.unseen = [index for index in self.unseen if index not in met]
@@ -184,6 +181,24 @@ class InputStatistics(_Statistics):
         self.patterns = np.concatenate([self.patterns, new])
         self.merged = MergedMoments.joined([self.merged, blank] if self.merged else [blank])
         self.gone += missing_patterns(np.full((table.rows, 1), np.nan), first)
+
+    def _recognised(self, table: Table, index: int, *, is_absent: bool) -> Column | None:
+        """The kind of a column, None where this chunk has nothing to tell it by."""
+        name = table.names[index]
+        if name in self.text and name not in self.kinds:
+            return Column(name, (), "text")
+        if is_absent and name not in self.text:
+            return None
+        if name not in self.kinds:
+            return recognised(table, index)
+        try:
+            column = chosen(table, index, self.kinds[name])
+        except NoneOfKind as error:  # a later chunk may have some
+            self.refused[index] = error
+            self.strays[name] += int(pd.notna(table.column(index)).sum())
+            return None
+        self.refused.pop(index, None)
+        return column
 
     def _check_spans(self, table: Table) -> None:
         """Lengths of time are numbers of days; other numbers are not."""
@@ -244,6 +259,8 @@ class InputStatistics(_Statistics):
     def fitted(self) -> Inputs:
         """The inputs as ``Inputs.fit`` finds them in all the rows that were added."""
         self._check_rows()
+        if self.refused:
+            raise next(iter(self.refused.values()))
         columns, parts, patterns = [*self.columns], [], []
         for index, name in enumerate(self.names):
             if index in self.counts:

@@ -120,7 +120,8 @@ function budgetPick() {
   if (!state.budget) return null;
   let best = null;
   facts.candidates.forEach((found, index) => {
-    if (found.pick !== "linear" && found.parameters <= state.budget) best = index;
+    if (found.pick === "linear" || found.parameters > state.budget) return;
+    if (best === null || found.told > facts.candidates[best].told) best = index;
   });
   return best;
 }

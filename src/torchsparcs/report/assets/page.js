@@ -83,6 +83,17 @@ function comparisonTable() {
   byId("comparison").append(make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows));
 }
 
+function costsTable() {
+  if (!facts.costs.length) return byId("costs-table").remove();
+  const names = ["cost", "parameters", facts.measure, "columns that cost"];
+  const head = names.map((words, i) => make("th", { scope: "col", class: i < 3 ? "number" : "" }, words));
+  const rows = facts.costs.map((row) => make("tr", {}, [
+    ...[short(row.cost), whole(row.parameters), row.score].map((words) => make("td", { class: "number" }, words)),
+    make("td", {}, row.columns || "none"),
+  ]));
+  byId("costs").append(make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows));
+}
+
 function aboutLists() {
   for (const { title, facts: list } of facts.about) {
     const pairs = list.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
@@ -91,10 +102,11 @@ function aboutLists() {
   if (!facts.columns) return byId("columns-table").remove();
   const { rows, more } = facts.columns;
   byId("columns-summary").textContent = `Columns, and which of them the candidate reads (${whole(rows.length + more)})`;
-  const lines = rows.map(([name, content, from, to]) =>
-    make("tr", { "data-from": from, "data-to": to }, [make("th", { scope: "row" }, name), make("td", {}, content), make("td")]));
-  if (more) lines.push(make("tr", {}, make("td", { colspan: 3 }, `and ${whole(more)} more`)));
-  byId("columns").append(make("thead", {}, make("tr", {}, ["column", "content", "read"].map((words) => make("th", { scope: "col" }, words)))), make("tbody", {}, lines));
+  const lines = rows.map(([name, content, from, to, smallest]) =>
+    make("tr", { "data-from": from, "data-to": to }, [make("th", { scope: "row" }, name), make("td", {}, content),
+      make("td", {}, smallest === null ? "none" : plural(smallest, "parameter")), make("td")]));
+  if (more) lines.push(make("tr", {}, make("td", { colspan: 4 }, `and ${whole(more)} more`)));
+  byId("columns").append(make("thead", {}, make("tr", {}, ["column", "content", "smallest network that reads it", "read"].map((words) => make("th", { scope: "col" }, words)))), make("tbody", {}, lines));
 }
 
 function markRead(row) {
@@ -143,6 +155,7 @@ function copySnippet() {
 
 candidateTable();
 comparisonTable();
+costsTable();
 aboutLists();
 controls();
 show("candidate", "stop", "budget");

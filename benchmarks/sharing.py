@@ -1,0 +1,62 @@
+"""Units of a benchmark shared out to processes of one thread; each is recorded as it is done."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from recording import record
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def known_units(name: str, out: Path, *, resume: bool) -> dict[str, dict]:
+    """What is recorded already, by the names of the units; nothing unless ``resume``."""
+    path = out / f"{name}.json"
+    if not resume or not path.exists():
+        return {}
+    return json.loads(path.read_text()).get("cpu", {}).get("units", {})
+
+
+def measured_units(
+    name: str,
+    units: Sequence[str],
+    work: Callable[[str], dict],
+    *,
+    out: Path,
+    workers: int,
+    resume: bool,
+    about: dict[str, Any],
+) -> dict[str, dict]:
+    """What ``work`` says of each unit, by name, recorded as ``name``; ``about`` stands beside."""
+    found, begun = known_units(name, out, resume=resume), time.monotonic()
+    todo = [unit for unit in units if unit not in found]
+    for count, (unit, result) in enumerate(_results(todo, work, workers), 1):
+        found[unit] = result
+        record(name, "cpu", {**about, "threads": 1, "units": dict(sorted(found.items()))}, out)
+        passed = (time.monotonic() - begun) / 60
+        print(f"{count} of {len(todo)}: {unit}, {passed:.1f} min so far", file=sys.stderr)
+    return {unit: found[unit] for unit in units}
+
+
+def _results(
+    units: list[str], work: Callable[[str], dict], workers: int
+) -> Iterator[tuple[str, dict]]:
+    for name in THREADS:  # of the processes that are started
+        os.environ[name] = "1"
+    if workers == 1:
+        yield from ((unit, work(unit)) for unit in units)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        pending = {pool.submit(work, unit): unit for unit in units}
+        try:
+            for done in as_completed(pending):
+                yield pending[done], done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
