@@ -45,7 +45,7 @@ def test_code_that_does_not_compile_is_said(tmp_path):
     if not has("gcc"):
         pytest.skip("no gcc")
     to_c(CompactNetwork([2, 1], [(1, 0)]), tmp_path / "model.h")
-    text = (tmp_path / "model.h").read_text().replace("float a[", "flaot a[")
+    text = (tmp_path / "model.h").read_text().replace("return sum;", "return smu;")
     (tmp_path / "model.h").write_text(text)
-    with pytest.raises(ValueError, match=r"(?s)Expected gcc to compile it\..*flaot"):
+    with pytest.raises(ValueError, match=r"(?s)Expected gcc to compile it\..*smu"):
         measure(tmp_path / "model.h", "x86")

@@ -13,8 +13,9 @@ import torch
 
 from torchsparcs.compact.direct import DirectSpace, is_read, layer_slices
 from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.export.blocks import Block, joined
 from torchsparcs.export.deployment import DeployedNetwork
-from torchsparcs.export.program import Block, Field, Layer, Level, Missing, Number, Program
+from torchsparcs.export.program import Field, Layer, Level, Missing, Number, Program
 from torchsparcs.spectral.activations import ACTIVATIONS
 from torchsparcs.tables.encoding import REST, Column
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing
@@ -209,5 +210,5 @@ def _layers(direct: DirectSpace, order: list[int]) -> tuple[Layer, ...]:
             if block.weights.any():
                 blocks.append(block)
         blocks = blocks or [Block(0, weights[rows, : len(order)])]
-        layers.append(Layer(bias[rows], tuple(blocks)))
+        layers.append(Layer(bias[rows], joined(blocks)))
     return tuple(layers)
