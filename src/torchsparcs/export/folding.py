@@ -65,19 +65,35 @@ def program_of(network: Any) -> Program:
             f"Expected an activation by its name, {', '.join(ACTIVATIONS)}: a function cannot be "
             f"written in another language. Got {bare.activation_name}."
         )
-    direct = bare.to_direct()
-    parts = {name: getattr(direct, name).cpu() for name in ("weights", "bias", "layers")}
-    direct = replace(direct, **parts)
-    read = is_read(direct).nonzero().squeeze(1).tolist() or [0]  # a constant still takes something
-    about = f"{bare.architecture}, written by torchsparcs {__version__}."
-    if not isinstance(network, DeployedNetwork):
-        numbers = {place: Number(index, np.float32(0)) for index, place in enumerate(read)}
-        features = _Features([Field(f"x{place}", (place, 1)) for place in read], numbers, {}, {})
-        return features.program(direct, bare.activation_name, (about,), None)
-    preprocessing = network.preprocessing
+    if isinstance(network, DeployedNetwork):
+        return table_program(bare, network.preprocessing, network.about)
+    direct, read = _direct(bare)
+    numbers = {place: Number(index, np.float32(0)) for index, place in enumerate(read)}
+    features = _Features([Field(f"x{place}", (place, 1)) for place in read], numbers, {}, {})
+    return features.program(direct, bare.activation_name, (_made(bare),), None)
+
+
+def table_program(
+    network: CompactNetwork, preprocessing: Preprocessing, about: tuple[str, ...] = ()
+) -> Program:
+    """The program of a network for a table, with its preprocessing."""
+    direct, read = _direct(network)
     features = _features_of(preprocessing.inputs, {*read})
     folded = _folded(direct, preprocessing, features.centre)
-    return features.program(folded, bare.activation_name, (about, *network.about), preprocessing)
+    lines = (_made(network), *about)
+    return features.program(folded, network.activation_name, lines, preprocessing)
+
+
+def _made(network: CompactNetwork) -> str:
+    return f"{network.architecture}, written by torchsparcs {__version__}."
+
+
+def _direct(network: CompactNetwork) -> tuple[DirectSpace, list[int]]:
+    """The network in direct space on the CPU, and the inputs that it reads."""
+    direct = network.to_direct()
+    parts = {name: getattr(direct, name).cpu() for name in ("weights", "bias", "layers")}
+    direct = replace(direct, **parts)
+    return direct, is_read(direct).nonzero().squeeze(1).tolist() or [0]  # a constant takes one too
 
 
 class _Features(NamedTuple):

@@ -12,4 +12,5 @@ __all__ = [
     "result",
     "scoring",
     "search",
+    "sizes",
 ]

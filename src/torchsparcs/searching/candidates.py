@@ -41,6 +41,8 @@ class Candidate:
         temperature: by which the outputs were divided, so that probabilities hold on new rows,
             see :mod:`torchsparcs.searching.calibration`; 1 where that was not needed.
         reliability: how often what it says comes true, see there; None where it was not kept.
+        bytes: of flash that it takes as generated C on the chip of the search, predicted; None
+            where that was not asked for.
         residuals: of a regression, as in :class:`torchsparcs.searching.judging.Judgement`; None
             where they were not kept.
     """
@@ -57,6 +59,7 @@ class Candidate:
     temperature: float = 1.0
     reliability: Tensor | None = field(default=None, compare=False, repr=False)
     residuals: Tensor | None = field(default=None, compare=False, repr=False)
+    bytes: int | None = None
 
     @classmethod
     def of(
@@ -132,6 +135,7 @@ class Attempt(NamedTuple):
         cut: how often that member had been cut by then; 0 as it was trained.
         neurons: in its hidden layers.
         macs: None in older folders.
+        bytes: as in :class:`Candidate`.
     """
 
     member: int | None
@@ -142,6 +146,7 @@ class Attempt(NamedTuple):
     standard_error: float
     loss: float
     macs: int | None = None
+    bytes: int | None = None
 
     @classmethod
     def of(cls, candidate: Candidate, cut: int) -> "Attempt":
@@ -154,6 +159,7 @@ class Attempt(NamedTuple):
             standard_error=candidate.standard_error,
             loss=candidate.loss,
             macs=candidate.macs,
+            bytes=candidate.bytes,
         )
 
     def in_units(self, unit: float) -> "Attempt":
@@ -162,26 +168,28 @@ class Attempt(NamedTuple):
 
 
 def on_the_front(
-    candidates: Iterable[Candidate], max_parameters: int | None = None
+    candidates: Iterable[Candidate],
+    limits: Mapping[str, int] | None = None,
+    size: str = "parameters",
 ) -> list[Candidate]:
-    """Keep what has a better score than all that have no more parameters, by size.
+    """Keep what has a better score than all that are no larger, by size.
 
     Better is more than rounding: two networks that get as many rows right, though not the same
-    ones, are equally good.
+    ones, are equally good. Sizes, and ``limits`` by them, are attributes of candidates.
     """
     judged = [found for found in candidates if not math.isnan(found.score)]
     if not judged:
         raise ValueError("Expected validation rows whose target varies. Got one value in all.")
-    by_size = sorted(judged, key=lambda found: (found.parameters, -found.score))
-    if max_parameters is not None and by_size[0].parameters > max_parameters:
-        raise ValueError(
-            f"Expected max_parameters of at least {by_size[0].parameters}, the smallest network "
-            f"that was found. Got {max_parameters}."
-        )
+    for name, limit in (limits or {}).items():
+        smallest = min(getattr(found, name) for found in judged)
+        if smallest > limit:
+            raise ValueError(
+                f"Expected max_{name} of at least {smallest}, the smallest network that was found. "
+                f"Got {limit}."
+            )
+        judged = [found for found in judged if getattr(found, name) <= limit]
     front, best = [], -math.inf
-    for found in by_size:
-        if max_parameters is not None and found.parameters > max_parameters:
-            break
+    for found in sorted(judged, key=lambda found: (getattr(found, size), -found.score)):
         if found.score > best + ROUNDING:
             front.append(found)
             best = found.score
@@ -189,7 +197,10 @@ def on_the_front(
 
 
 def corrected(
-    front: Sequence[Candidate], expected: Mapping[int, float], max_parameters: int | None = None
+    front: Sequence[Candidate],
+    expected: Mapping[int, float],
+    limit: int | None = None,
+    size: str = "parameters",
 ) -> list[Candidate]:
     """The same front with the score to be expected of each.
 
@@ -199,12 +210,12 @@ def corrected(
     Args:
         expected: by size, as :func:`torchsparcs.searching.correction.expected_scores` gives them.
     """
-    allowed = math.inf if max_parameters is None else max_parameters
-    most = [*(found.parameters - 1 for found in front[1:]), allowed]
-    ends = [max(found.parameters, end) for found, end in zip(front, most, strict=True)]
-    sizes = [max(size for size in expected if size <= end) for end in ends]
-    pairs = zip(front, sizes, strict=True)
-    return [replace(found, expected=expected[size]) for found, size in pairs]
+    sizes = [getattr(found, size) for found in front]
+    most = [*(each - 1 for each in sizes[1:]), math.inf if limit is None else limit]
+    ends = [max(pair) for pair in zip(sizes, most, strict=True)]
+    pairs = zip(front, ends, strict=True)
+    known = [(found, max(each for each in expected if each <= end)) for found, end in pairs]
+    return [replace(found, expected=expected[each]) for found, each in known]
 
 
 def is_same(one: Candidate, other: Candidate) -> bool:

@@ -4,12 +4,14 @@ import contextlib
 import operator
 import reprlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from torchsparcs.files.byte_counts import bytes_of
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
@@ -19,6 +21,7 @@ from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
+from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
 from torchsparcs.spectral.chain import SpectralChain
@@ -43,6 +46,9 @@ def search(
     groups: Any = None,
     penalty_weights: Sequence[float] | str = "auto",
     max_parameters: int | None = None,
+    max_bytes: int | str | None = None,
+    size: str = "parameters",
+    chip: str | None = None,
     sample_weight: Any = None,
     class_weight: Any = None,
     scoring: Any = "auto",
@@ -103,6 +109,11 @@ def search(
         groups: (rows,), what a splitter keeps together.
         penalty_weights: "auto", or the path itself; the linear model is always added.
         max_parameters: nothing larger is kept; of a network, where all are, the smallest.
+        max_bytes: nothing that takes more flash as generated C is kept; a number, or "2kB".
+        size: what the front is drawn against and the smallest is picked by: "parameters", "macs",
+            the multiply-adds of a row, or "bytes", the flash of generated C with its code and
+            libraries in float, predicted for the ``chip`` by a formula (:func:`to_c`).
+        chip: "cortex-m4", which bytes are of by default, "cortex-m0", "avr" or "x86".
         sample_weight: (rows,), how much each row counts.
         class_weight: {label: weight}, "balanced" (each class counts the same) or None: rows count
             by their class as well, in training and in scores; those of a pair that judges do not.
@@ -137,6 +148,11 @@ def search(
         max_parameters = (
             None if max_parameters is None else _whole("max_parameters", max_parameters)
         )
+        limits = {
+            "parameters": max_parameters,
+            "bytes": None if max_bytes is None else bytes_of(max_bytes),
+        }
+        sizing = Sizing.of(size, chip, None, limits)
         seed = None if seed is None else _whole("seed", seed)
         if seed is not None and not -(2**63) <= seed < 2**64:
             raise ValueError(f"Expected a seed of at most 64 bits. Got {reprlib.repr(seed)}.")
@@ -149,6 +165,8 @@ def search(
                 "activation": activation != "relu",
                 "class_weight": class_weight is not None,
                 "kinds": kinds is not None,
+                "size": size != "parameters",
+                "chip": sizing.chip is not None,
             }
             if any(for_tables.values()):
                 named = ", ".join(name for name, is_given in for_tables.items() if is_given)
@@ -181,13 +199,15 @@ def search(
                 config=config,
                 seed=seed,
             )
+            sizing = replace(sizing, preprocessing=preprocessing)
+            run.sizing = sizing
         run.check_budget(max_parameters)
         is_compared = checkpoint is not None or ranks.world > 1
         with one_thread(on) if network is None else contextlib.nullcontext():
             threads = torch.get_num_threads() if on.type == "cpu" else None
         asked = {
             **run.asked,
-            "max_parameters": max_parameters,
+            **sizing.settings,
             "scoring": run.folded.scoring.name,
             "device": str(executor.place or on),
             "threads": threads,
@@ -204,7 +224,7 @@ def search(
         one_thread(on) if network is None else contextlib.nullcontext(),
         _workers(executor, engine, is_long=on.type == "cpu" and run.is_long),
     ):
-        outcome = run.run(max_parameters)
+        outcome = run.run(sizing.most_parameters)
         seconds = executor.steps.seconds
     settings = {
         "task": run.folded.task,
@@ -214,7 +234,7 @@ def search(
         "rows_seen": seen,
         "judged_rows": len(run.folded.folds.judged),
         "fits": run.folded.fits,
-        "max_parameters": max_parameters,
+        **sizing.settings,
         **score_settings(run.folded.scoring),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
         "device": asked["device"],
@@ -222,8 +242,11 @@ def search(
         "hardware": hardware(on),
         "versions": versions(),
     }
-    front, linear = on_the_front(outcome.candidates, outcome.budget), outcome.linear
-    front = corrected(front, outcome.expected, outcome.budget)
+    limits_kept = {**sizing.limits}
+    if "parameters" in limits_kept and outcome.budget is not None:
+        limits_kept["parameters"] = max(outcome.budget, limits_kept["parameters"])
+    front, linear = on_the_front(outcome.candidates, limits_kept, size), outcome.linear
+    front = corrected(front, outcome.expected, limits_kept.get(size), size)
     unit = run.folded.scoring.unit
     front, linear = [each.in_units(unit) for each in front], linear and linear.in_units(unit)
     return SearchResult(

@@ -15,6 +15,7 @@ from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
 from torchsparcs.searching.result import LEAST_TOLERANCE, Attempt, Candidate
+from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork, checked_widths
@@ -77,6 +78,7 @@ class TableSearch:
         self.steps = config.steps_for(folded.rows)
         self.smallest = 2 * outputs  # one column
         self.progress = False
+        self.sizing = Sizing()
         # what decides the outcome; bad widths are refused before anything is done
         self.asked = {
             "widths": [*self.widths],
@@ -156,11 +158,13 @@ class TableSearch:
         alone = expected_scores([rung.judgement.parts for rung in linear], [0] * len(linear))[0]
         penalties = {LINEAR: None, PLAIN: 0.0, **dict(enumerate(weights * len(self.config.ways)))}
         candidates = [
-            Candidate.of(
-                compact(rung.network),
-                rung.judgement,
-                penalties[rung.group],
-                None if rung.group in (LINEAR, PLAIN) else self.folded.final(rung.group),
+            self.sizing.weighed(
+                Candidate.of(
+                    compact(rung.network),
+                    rung.judgement,
+                    penalties[rung.group],
+                    None if rung.group in (LINEAR, PLAIN) else self.folded.final(rung.group),
+                )
             )
             for rung in rungs
         ]
@@ -170,7 +174,7 @@ class TableSearch:
             [one for one, _ in trusted],
             expected_scores(
                 [rung.judgement.parts for _, rung in trusted],
-                [one.parameters for one, _ in trusted],
+                [self.sizing.size(one) for one, _ in trusted],
             ),
             next(replace(one, expected=alone) for one, rung in judged if rung is chosen),
             history.thinned(),
