@@ -24,6 +24,7 @@ from recording import RESULTS, record
 
 import torchsparcs.export
 from torchsparcs import CompactNetwork, quantize, to_c
+from torchsparcs.compact.direct import is_read
 from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.export.folding import program_of
 from torchsparcs.export.measuring import CHIPS, Cost, measure
@@ -92,6 +93,8 @@ def drawn(seed: int) -> Iterator[Drawn]:
     others = ("tanh", "gelu", "silu", "sigmoid")
     activation = str(draw.choice(others)) if draw.random() < 0.25 else "relu"
     network = CompactNetwork(widths, pairs, activation=activation, kept=kept)
+    if not is_read(network.to_direct()).any():
+        return  # a constant, of which compilers leave nothing
     deployed = DeployedNetwork(network, preprocessing)
     yield of(FLOAT, deployed, program_of(deployed))
     if activation == "relu" or not hidden:
@@ -149,10 +152,13 @@ def main() -> None:
             for each in networks:
                 to_c(each.network, Path(folder, "model.h"))
                 costs.append(measure(Path(folder, "model.h"), chip))
+        # where less is left than the constants, compilers have seen that the answer is always one
+        pairs = zip(networks, costs, strict=True)
+        kept = [(each, cost) for each, cost in pairs if cost.flash > cost.data]
         found[chip] = {
             kind: formula(
-                [each for each in networks if each.kind == kind],
-                [cost for each, cost in zip(networks, costs, strict=True) if each.kind == kind],
+                [each for each, _ in kept if each.kind == kind],
+                [cost for each, cost in kept if each.kind == kind],
                 names,
             )
             for kind in (FLOAT, INT8)
