@@ -8,6 +8,7 @@ from torchsparcs.files.visible import shortened
 from torchsparcs.report.columns import kinds_words
 from torchsparcs.report.wording import counted, duration_words, judged_by, shape_words
 from torchsparcs.searching.result import SearchResult
+from torchsparcs.searching.sizes import SIZES
 from torchsparcs.tables.target import Target
 
 MOST_CLASSES, MOST_OUTPUTS = 20, 10  # by name
@@ -92,11 +93,11 @@ def _search(result: SearchResult) -> dict[str, str | None]:
     }
 
 
-def _size(result: SearchResult) -> str:
+def _size(result: SearchResult) -> str | None:
     """What the front is drawn against; of bytes, whose, and how far they are off on average."""
     chip = result.settings.get("chip")
     if chip is None:
-        return result.size.unit
+        return None if result.size is SIZES["parameters"] else result.size.unit
     off = f"predicted to {100 * error_of(chip):.1f} %"
     return f"{result.size.unit}; bytes are those of {chip}, in float, {off}"
 
