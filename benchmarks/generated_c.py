@@ -195,8 +195,7 @@ def main() -> None:
             print(name, summary({name: tables[name]}), flush=True)
     found = summary(tables)
     print(found)
-    builds_here = {name: command[:-1] for name, command in BUILDS.items()}
-    about = {"chip": CHIP, "builds": {name: " ".join(c) for name, c in builds_here.items()}}
+    about = {"chip": CHIP, "builds": {name: " ".join(c) for name, c in BUILDS.items()}}
     print(record("generated_c", "cpu", {**about, **found, "tables": tables}, arguments.out))
 
 
