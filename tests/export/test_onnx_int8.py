@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 import torch
 
-from torchsparcs import CompactNetwork, quantize
+from torchsparcs import CompactNetwork, quantize, to_onnx
 from torchsparcs.export import onnx_int8
 from torchsparcs.export.deployment import DeployedNetwork
-from torchsparcs.export.onnx_int8 import to_onnx_int8
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 
 ROWS = 200
@@ -35,7 +34,7 @@ def test_it_answers_as_the_whole_numbers_do(kind, tmp_path):
     widths = [len(preprocessing.inputs.encoded_names), 6, 5, preprocessing.target.outputs]
     network = CompactNetwork(widths, [(1, 0), (2, 1), (3, 2), (3, 0)])
     small = quantize(DeployedNetwork(network, preprocessing), table())
-    to_onnx_int8(small, tmp_path / "model.onnx")
+    to_onnx(small, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
     rows = small.program.rows(table())
     rows[0] = np.inf
@@ -61,5 +60,5 @@ def test_a_model_that_says_something_else_is_not_written(monkeypatch, tmp_path):
         onnx_int8, "_heard", lambda graph, *a, **k: graph.add("Neg", honest(graph, *a, **k))
     )
     with pytest.raises(RuntimeError, match=r"something else.*Nothing was written"):
-        to_onnx_int8(network, tmp_path / "model.onnx")
+        to_onnx(network, tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()

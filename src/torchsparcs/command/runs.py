@@ -12,10 +12,8 @@ from torchsparcs.command.console import open_console, print_facts, print_front, 
 from torchsparcs.command.jobs import clear_leftovers
 from torchsparcs.command.messages import reworded, tell
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.export.code import to_c
 from torchsparcs.export.formats import CODE, FORMATS
 from torchsparcs.export.measuring import known_chip, lacking, measure
-from torchsparcs.export.onnx_int8 import to_onnx_int8
 from torchsparcs.export.predicting import error_of, predict_cost
 from torchsparcs.export.quantization import QuantizedNetwork, quantize
 from torchsparcs.export.saving import save
@@ -145,7 +143,7 @@ def export(
     written: Any = None
     if calibration is not None:
         written, cost = _quantized(result, candidate, calibration)
-        INT8[format](written, path)
+        FORMATS[format][1](written, path)
         note = (
             note if format == "c" else "It takes the numbers that its metadata name, in QDQ form."
         )
@@ -168,9 +166,6 @@ def export(
             written = candidate.network if bare else result.deployed(candidate)
         for line in _chip_lines(path, written, chip):
             tell(line)
-
-
-INT8 = {"c": to_c, "onnx": to_onnx_int8}
 
 
 def _chip_lines(path: Path, network: Any, chip: str) -> list[str]:

@@ -7,7 +7,6 @@ __all__ = [
     "folding",
     "formats",
     "measuring",
-    "onnx_int8",
     "predicting",
     "quantization",
     "saving",
