@@ -3,6 +3,7 @@
 import shutil
 
 import numpy as np
+import onnx
 import pandas as pd
 import pytest
 import torch
@@ -101,7 +102,10 @@ def test_rows_without_a_target_are_not_judged(run, tmp_path):
     [
         (["--int8"], "Expected --data with it"),
         (["--data", "rows.csv"], "Expected --int8 with it"),
-        (["--format", "python", "--int8", "--data", "a.csv"], "Expected --format c. Got python"),
+        (
+            ["--format", "python", "--int8", "--data", "a.csv"],
+            "Expected --format c or onnx. Got python",
+        ),
         (["--format", "onnx", "--measure", "avr"], "Expected --format c. Got onnx"),
         (["--measure", "z80"], "Expected cortex-m4, cortex-m0, avr or x86. Got 'z80'"),
     ],
@@ -115,13 +119,24 @@ def test_bad_usage_is_one_line(options, message, run, tmp_path):
     assert not path.exists()
 
 
-def test_nothing_is_written_where_no_compiler_is(run, tmp_path, monkeypatch):
+def test_where_no_compiler_is_the_bytes_are_predicted(run, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     path = tmp_path / "model.h"
     outcome = sparcs("export", run, "--format", "c", "--measure", "cortex-m4", "-o", path)
-    assert outcome.code == 1
-    assert "apt install gcc-arm-none-eabi" in outcome.err
-    assert not path.exists()
+    assert outcome.code == 0
+    assert "bytes of flash with libraries" in outcome.out
+    assert "% off on average: arm-none-eabi-gcc is not here" in outcome.out
+    assert "apt install gcc-arm-none-eabi" in outcome.out
+
+
+def test_int8_as_onnx(run, table, tmp_path):
+    path = tmp_path / "model.onnx"
+    options = ("--format", "onnx", "--int8", "--data", table)
+    outcome = sparcs("export", run, *options, "-o", path)
+    assert outcome.code == 0, outcome.err
+    assert "in QDQ form" in outcome.out
+    kinds = {node.op_type for node in onnx.load(path).graph.node}
+    assert {"QuantizeLinear", "DequantizeLinear"} <= kinds
 
 
 def test_a_table_that_lacks_columns_writes_nothing(run, tmp_path):

@@ -25,6 +25,7 @@ from torchsparcs import (
     to_javascript,
     to_python,
 )
+from torchsparcs.export.blocks import FORMS
 from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.export.folding import PARTS, program_of
 from torchsparcs.export.formats import CODE, FORMATS
@@ -216,7 +217,9 @@ def test_the_kinds_of_columns_are_all_there(cases):
     assert program.indicators
     assert program.is_scattered
     assert {*PARTS} | {*dates.WEEKDAYS} == {*dates.PARTS}
-    assert any(block.is_sparse for block in program_of(sparse([40, 12, 3])).layers[0].blocks)
+    networks = [program_of(case.network) for case in cases.values()]
+    blocks = [block for each in networks for layer in each.layers for block in layer.blocks]
+    assert {block.form for block in blocks} == {*FORMS}
 
 
 def test_what_is_not_read_is_not_asked_for(cases, tmp_path):

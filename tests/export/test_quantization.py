@@ -9,6 +9,7 @@ from torch import nn
 
 from torchsparcs import CompactNetwork, QuantizedNetwork, quantize, to_c
 from torchsparcs.export import quantization
+from torchsparcs.export.blocks import Block
 from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 
@@ -76,7 +77,8 @@ def test_c_computes_the_same_bits(networks, tmp_path):
     text = (tmp_path / "classes.h").read_text()
     assert "A number beyond the range that int8 was fitted to counts as its end." in text
     assert "static const int8_t classes_weights_1_0[]" in text
-    assert "bare_places_1_0" in (tmp_path / "bare.h").read_text()
+    assert "static const uint16_t bare_middles[]" in (tmp_path / "bare.h").read_text()  # short ones
+    assert "static const float classes_middles[]" in text
 
 
 def test_it_is_close_to_the_network():
@@ -138,6 +140,48 @@ def test_columns_of_one_value_or_none_have_a_range():
     assert np.isfinite(tiny.outputs(rows * 1e-38)).all()
     empty = table().assign(a=np.nan)
     assert np.isfinite(quantize(deployed(labels()), empty).outputs(empty)).all()
+
+
+def test_classes_are_compared_as_sums(networks):
+    classes, value = networks["classes"].layers[-1], networks["value"].layers[-1]
+    assert classes.scales.shape == (1,)
+    assert classes.bias.shape == (3,)
+    assert value.scales.shape == (1,)
+    assert networks["bare"].layers[-1].scales.shape == (2,)
+
+
+def test_bytes_of_neurons_that_differ():
+    """Factors of one byte where they do; two where a neuron is a thousand times another."""
+    torch.manual_seed(0)
+    rows = torch.randn(ROWS, 6)
+    plain = CompactNetwork([6, 5, 1], [(1, 0), (2, 1)])
+    uneven = CompactNetwork([6, 5, 1], [(1, 0), (2, 1)])
+    with torch.no_grad():
+        uneven.block(1, 0).bias[0] = 9e3  # far beyond its weights: its sums are large
+    for network, kind in ((plain, np.uint8), (uneven, np.uint16)):
+        found = quantize(network, rows)
+        assert found.layers[0].factors.dtype == kind
+        expected = network(rows).detach().numpy()
+        error = found.outputs(rows) - expected
+        assert abs(error).max() < 0.05 * abs(expected).max()
+
+
+@pytest.mark.parametrize("shift", [0, 3, 20])
+def test_sums_of_all_sizes_are_bytes(shift):
+    """No product leaves 31 bits, and the largest sum that was seen is no end of the range."""
+    block = Block(0, np.full((2, 4), 127, np.int8))
+    bias = np.array([5 << shift, -(3 << shift)], np.int32)
+    layer = quantization.QuantizedLayer(bias, (block,), np.ones(2, np.float32))
+    high = np.array([40_000.0 + (5 << shift), 3.0])
+    hidden = quantization._of_hidden(layer, high)
+    largest = abs(bias) + 128 * 4 * 127
+    sums = np.array([[int(high[0]), largest[1]], [-5, 0], largest], np.int32)
+    kept = (sums.astype(np.int64) >> hidden.first) * hidden.factors
+    assert (kept + 2**hidden.shift < 2**31).all()
+    found = quantization._active(hidden, sums)
+    assert found[0, 0] >= 110
+    assert found[0, 1] == 127
+    assert found[1].tolist() == [-128, -128]
 
 
 def test_what_cannot_be_int8_is_refused(networks):

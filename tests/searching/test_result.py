@@ -165,11 +165,11 @@ class TestPicking:
         worse = dataclasses.replace(c, score=0.88)
         diverged = dataclasses.replace(c, score=float("nan"))
         assert on_the_front([d, worse, b, diverged, twin, a]) == [a, twin, d]
-        assert on_the_front([a, b, c, d], 9) == [a, b, c]
+        assert on_the_front([a, b, c, d], {"parameters": 9}) == [a, b, c]
         no_better = dataclasses.replace(c, score=b.score + 1e-9)  # as many rows, added up otherwise
         assert on_the_front([a, b, no_better, d]) == [a, b, d]
         with pytest.raises(ValueError, match=r"max_parameters of at least 2.*Got 1\."):
-            on_the_front([a, b, c, d], 1)
+            on_the_front([a, b, c, d], {"parameters": 1})
 
     def test_what_is_to_be_expected_is_that_of_all_it_was_chosen_among(self, made_up):
         """Up to the next of the front; the networks of 7 and 20 parameters are not on it."""

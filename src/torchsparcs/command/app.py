@@ -19,6 +19,7 @@ from torchsparcs.command.options import (
     KINDS,
     RULES,
     SCORINGS,
+    SIZES,
     TASKS,
     Address,
     Device,
@@ -31,6 +32,7 @@ from torchsparcs.command.options import (
     check_alone,
     checked_device,
     class_weight_of,
+    max_bytes_of,
     numbers,
     one_of,
     seconds_of,
@@ -113,6 +115,24 @@ def search(
     task: Annotated[str, typer.Option(metavar="|".join(TASKS))] = "auto",
     max_parameters: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Nothing larger is kept.")
+    ] = None,
+    max_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|2kB",
+            help="Nothing is kept that takes more flash of the chip as generated C.",
+        ),
+    ] = None,
+    size: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(SIZES),
+            help="What the front is drawn against; bytes are those of flash.",
+        ),
+    ] = "parameters",
+    chip: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(CHIPS), help="Whose bytes; by default cortex-m4."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -209,6 +229,9 @@ def search(
         "kinds": tuple(kind or ()),
         "task": task,
         "max_parameters": max_parameters,
+        "max_bytes": max_bytes_of(max_bytes),
+        "size": one_of("--size", size, SIZES),
+        "chip": None if chip is None else one_of("--chip", chip, CHIPS),
         "pick": one_of("--pick", pick, RULES),
         "validation": validation_of(validation),
         "group": group,
@@ -346,7 +369,7 @@ def export(
         typer.Option("--encoded", help="ONNX that takes one matrix of encoded columns instead."),
     ] = False,
     int8: Annotated[
-        bool, typer.Option("--int8", help="C with weights and activities of one byte.")
+        bool, typer.Option("--int8", help="C or ONNX with weights and activities of one byte.")
     ] = False,
     data: Annotated[
         str | None,
@@ -354,15 +377,18 @@ def export(
     ] = None,
     measure: Annotated[
         str | None,
-        typer.Option(metavar="|".join(CHIPS), help="Compile the C for a chip and count its bytes."),
+        typer.Option(
+            metavar="|".join(CHIPS), help="What the C takes of a chip: compiled, or predicted."
+        ),
     ] = None,
     force: Force = False,
 ) -> None:
     """Write one network as a file that runs elsewhere."""
     one_of("--format", format, FORMATS)
-    for option, is_given in (("--int8", int8), ("--measure", measure is not None)):
-        if is_given and format != "c":
-            raise typer.BadParameter(f"Expected --format c. Got {format}.", param_hint=option)
+    if int8 and format not in ("c", "onnx"):
+        raise typer.BadParameter(f"Expected --format c or onnx. Got {format}.", param_hint="--int8")
+    if measure is not None and format != "c":
+        raise typer.BadParameter(f"Expected --format c. Got {format}.", param_hint="--measure")
     if int8 != (data is not None):
         given, lacking = ("--int8", "--data") if int8 else ("--data", "--int8")
         raise typer.BadParameter(f"Expected {lacking} with it.", param_hint=given)

@@ -15,7 +15,7 @@ from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible, visible_lines
 from torchsparcs.report.about import made_with
 from torchsparcs.report.columns import priced_columns
-from torchsparcs.report.wording import claim, ended_by, judged_by
+from torchsparcs.report.wording import ended_by, judged_by
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
 
@@ -60,7 +60,9 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     scoring, picked, linear = result.scoring, result.pick(pick), result.linear
     is_narrow = console.width < NARROW
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name in ("#", "parameters", "MACs", f"expected {scoring.label}", "as judged"):
+    chip = result.settings.get("chip")
+    sizes = ["parameters", "MACs", *([f"bytes, {chip}"] if chip else [])]
+    for name in ("#", *sizes, f"expected {scoring.label}", "as judged"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("rule", max_width=len("smallest") if is_narrow else None)
     table.add_column("layers", overflow="fold")
@@ -71,6 +73,7 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
             number,
             f"{candidate.parameters:,}",
             f"{candidate.macs:,}",
+            *([f"{candidate.bytes:,}"] if chip else []),
             scoring.words(candidate.told, candidate.standard_error, short=True),
             scoring.words(candidate.score, short=True),
             ", ".join(rules),

@@ -50,6 +50,9 @@ class Job(Record):
     kinds: tuple[str, ...] = ()
     task: str = "auto"
     max_parameters: int | None = None
+    max_bytes: int | None = None
+    size: str = "parameters"
+    chip: str | None = None
     pick: str = "smallest"
     validation: str | int | float = "auto"
     group: str | None = None
@@ -112,6 +115,9 @@ class Job(Record):
                 class_weight=self.class_weight,
                 penalty_weights=self.penalty_weights or "auto",
                 max_parameters=self.max_parameters,
+                max_bytes=self.max_bytes,
+                size=self.size,
+                chip=self.chip,
                 kinds=parsed_kinds(self.kinds),
                 costs=self.costs,
                 config=self._config(),

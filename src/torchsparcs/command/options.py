@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from torchsparcs.files.byte_counts import bytes_of
+
 DATASETS = ("digits", "iris", "wine", "breast_cancer", "diabetes")
 TASKS = ("auto", "classification", "regression")
 KINDS = ("number", "text", "date", "day-month-year", "month-day-year")
@@ -18,6 +20,7 @@ ENGINES = ("auto", "local", "processes", "ray")
 FORMATS = ("onnx", "safetensors", "torch", "c", "python", "javascript")
 UNITS = {"s": 1, "m": 60, "h": 3600}
 CHIPS = ("cortex-m4", "cortex-m0", "avr", "x86")
+SIZES = ("parameters", "macs", "bytes")
 SCORINGS = (
     *("accuracy", "log_loss", "balanced_accuracy", "roc_auc", "f1", "average_precision"),
     *("r2", "mae", "mape", "pinball_0.9"),
@@ -119,6 +122,16 @@ def class_weight_of(text: str | None) -> str | dict[str, float] | None:
             f"Expected balanced, or weights such as yes=5,no=1. Got {text!r}.",
             param_hint="--class-weight",
         ) from None
+
+
+def max_bytes_of(text: str | None) -> int | None:
+    """The bytes of "2kB"."""
+    if text is None:
+        return None
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--max-bytes") from None
 
 
 def validation_of(text: str) -> str | int | float:

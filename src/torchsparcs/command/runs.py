@@ -12,9 +12,9 @@ from torchsparcs.command.console import open_console, print_facts, print_front, 
 from torchsparcs.command.jobs import clear_leftovers
 from torchsparcs.command.messages import reworded, tell
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.export.code import to_c
 from torchsparcs.export.formats import CODE, FORMATS
-from torchsparcs.export.measuring import check_chip, measure
+from torchsparcs.export.measuring import known_chip, lacking, measure
+from torchsparcs.export.predicting import error_of, predict_cost
 from torchsparcs.export.quantization import QuantizedNetwork, quantize
 from torchsparcs.export.saving import save
 from torchsparcs.export.writing import to_onnx
@@ -124,7 +124,8 @@ def export(
 ) -> None:
     """Write the picked network as a file of that format.
 
-    ONNX may take ``encoded`` columns; C may be in int8, fitted to ``calibration``.
+    ONNX may take ``encoded`` columns; C and ONNX may be in int8, fitted to ``calibration``. Of C
+    what it takes of a ``chip`` is told: measured, or where its compiler is not here, predicted.
     """
     ending, write, note = FORMATS[format]
     if output is not None and output.suffix.lower() != ending:
@@ -132,16 +133,20 @@ def export(
             f"Expected a file that ends in {ending} for the format {format}. Got {str(output)!r}."
         )
     if chip is not None:
-        check_chip(chip)
+        known_chip(chip)
     result = _loaded(run)
     rule = _rule(result, pick)
     candidate = result.pick(rule)
     path = run / f"model-{rule}{ending}" if output is None else output
     _check_file(path, force)
     cost = ""
+    written: Any = None
     if calibration is not None:
-        quantized, cost = _quantized(result, candidate, calibration)
-        to_c(quantized, path)
+        written, cost = _quantized(result, candidate, calibration)
+        FORMATS[format][1](written, path)
+        note = (
+            note if format == "c" else "It takes the numbers that its metadata name, in QDQ form."
+        )
     elif result.preprocessing is None:
         _export_network(candidate, format, path)
         note = "It takes rows of shape {shape}, as the network that was searched."
@@ -156,8 +161,23 @@ def export(
     if cost:
         tell(cost)
     if chip is not None:
-        flash, stack = measure(path, chip)
-        tell(f"{chip}: {flash:,} bytes of flash with libraries, {stack:,} bytes of stack")
+        if written is None:
+            bare = result.preprocessing is None
+            written = candidate.network if bare else result.deployed(candidate)
+        for line in _chip_lines(path, written, chip):
+            tell(line)
+
+
+def _chip_lines(path: Path, network: Any, chip: str) -> list[str]:
+    """What the C in ``path`` takes of a chip, by its compiler or by the formula."""
+    words = lacking(chip)
+    flash, stack, data = predict_cost(network, chip) if words else measure(path, chip)
+    parts = f"{data:,} of them data and {flash - data:,} code"
+    lines = [f"{chip}: {flash:,} bytes of flash with libraries, {parts}, {stack:,} bytes of stack"]
+    if words:
+        off = 100 * error_of(chip, is_int8=isinstance(network, QuantizedNetwork))
+        lines.append(f"predicted, {off:.1f} % off on average: {words}")
+    return lines
 
 
 def _quantized(

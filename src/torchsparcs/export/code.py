@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from torchsparcs.export.arrays import arrays_of
 from torchsparcs.export.describing import description
 from torchsparcs.export.folding import program_of
 from torchsparcs.export.names import (
@@ -40,12 +41,17 @@ def to_c(network: Any, path: str | Path) -> None:
     program = network.program if is_quantized else program_of(network)
     prefix = identifier(Path(path).stem)[:LONGEST_PREFIX].lower()
     prefix = prefix if prefix[0].isalpha() else f"m{prefix}"
+    constants = arrays_of(network if is_quantized else program)
+    layers = (network if is_quantized else program).layers
     _write(
         path,
         "model.h.jinja",
         program,
         parts="int8.jinja" if is_quantized else "float.jinja",
         quantized=network if is_quantized else None,
+        constants=constants,
+        readers={array.name: array.reader for array in constants},
+        forms={block.form for layer in layers for block in layer.blocks},
         prefix=prefix,
         P=prefix.upper(),
         names=_c_names(program, prefix.upper()),
@@ -100,7 +106,6 @@ def _write(path: str | Path, template: str, program: Program, **more: Any) -> No
         c_activation=C_ACTIVATIONS[program.activation],
         python_activation=PYTHON_ACTIVATIONS[program.activation],
         javascript_activation=JAVASCRIPT_ACTIVATIONS[program.activation],
-        c_index=_c_index,
         neurons=_neurons,
         **more,
     )
@@ -182,12 +187,6 @@ def _c_names(program: Program, prefix: str) -> dict[str, list]:
     ]
     classes = [made(f"{prefix}_CLASS_", label) for label in program.classes]
     return {"inputs": inputs, "codes": codes, "classes": classes}
-
-
-def _c_index(largest: int) -> tuple[str, str]:
-    """The smallest unsigned type that holds ``largest``, and the macro that reads one."""
-    bits = next(bits for bits in (8, 16, 32) if largest < 2**bits)
-    return f"uint{bits}_t", f"UINT{bits}"
 
 
 def _neurons(program: Program) -> list[list[tuple[str, int | list[int], np.ndarray]]]:

@@ -13,8 +13,9 @@ import torch
 
 from torchsparcs.compact.direct import DirectSpace, is_read, layer_slices
 from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.export.blocks import Block, joined
 from torchsparcs.export.deployment import DeployedNetwork
-from torchsparcs.export.program import Block, Field, Layer, Level, Missing, Number, Program
+from torchsparcs.export.program import Field, Layer, Level, Missing, Number, Program
 from torchsparcs.spectral.activations import ACTIVATIONS
 from torchsparcs.tables.encoding import REST, Column
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing
@@ -64,19 +65,35 @@ def program_of(network: Any) -> Program:
             f"Expected an activation by its name, {', '.join(ACTIVATIONS)}: a function cannot be "
             f"written in another language. Got {bare.activation_name}."
         )
-    direct = bare.to_direct()
-    parts = {name: getattr(direct, name).cpu() for name in ("weights", "bias", "layers")}
-    direct = replace(direct, **parts)
-    read = is_read(direct).nonzero().squeeze(1).tolist() or [0]  # a constant still takes something
-    about = f"{bare.architecture}, written by torchsparcs {__version__}."
-    if not isinstance(network, DeployedNetwork):
-        numbers = {place: Number(index, np.float32(0)) for index, place in enumerate(read)}
-        features = _Features([Field(f"x{place}", (place, 1)) for place in read], numbers, {}, {})
-        return features.program(direct, bare.activation_name, (about,), None)
-    preprocessing = network.preprocessing
+    if isinstance(network, DeployedNetwork):
+        return table_program(bare, network.preprocessing, network.about)
+    direct, read = _direct(bare)
+    numbers = {place: Number(index, np.float32(0)) for index, place in enumerate(read)}
+    features = _Features([Field(f"x{place}", (place, 1)) for place in read], numbers, {}, {})
+    return features.program(direct, bare.activation_name, (_made(bare),), None)
+
+
+def table_program(
+    network: CompactNetwork, preprocessing: Preprocessing, about: tuple[str, ...] = ()
+) -> Program:
+    """The program of a network for a table, with its preprocessing."""
+    direct, read = _direct(network)
     features = _features_of(preprocessing.inputs, {*read})
     folded = _folded(direct, preprocessing, features.centre)
-    return features.program(folded, bare.activation_name, (about, *network.about), preprocessing)
+    lines = (_made(network), *about)
+    return features.program(folded, network.activation_name, lines, preprocessing)
+
+
+def _made(network: CompactNetwork) -> str:
+    return f"{network.architecture}, written by torchsparcs {__version__}."
+
+
+def _direct(network: CompactNetwork) -> tuple[DirectSpace, list[int]]:
+    """The network in direct space on the CPU, and the inputs that it reads."""
+    direct = network.to_direct()
+    parts = {name: getattr(direct, name).cpu() for name in ("weights", "bias", "layers")}
+    direct = replace(direct, **parts)
+    return direct, is_read(direct).nonzero().squeeze(1).tolist() or [0]  # a constant takes one too
 
 
 class _Features(NamedTuple):
@@ -212,5 +229,5 @@ def _layers(direct: DirectSpace, order: list[int]) -> tuple[Layer, ...]:
             if block.weights.any():
                 blocks.append(block)
         blocks = blocks or [Block(0, weights[rows, : len(order)])]
-        layers.append(Layer(bias[rows], tuple(blocks)))
+        layers.append(Layer(bias[rows], joined(blocks)))
     return tuple(layers)

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from torchsparcs.export.code import to_c, to_javascript, to_python
-from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.export.saving import save
 from torchsparcs.export.writing import to_onnx, to_torch_export
 
 # Source code, which bare networks can leave as too.
 CODE = {"c": to_c, "python": to_python, "javascript": to_javascript}
 # The ending of the file, what writes it, and what to say about it.
-FORMATS: dict[str, tuple[str, Callable[[DeployedNetwork, Path], None], str]] = {
+FORMATS: dict[str, tuple[str, Callable[[Any, Path], None], str]] = {
     "onnx": (
         ".onnx",
         to_onnx,

@@ -53,23 +53,33 @@ int main(void) {{
 
 
 class Cost(NamedTuple):
-    """Bytes of a chip: flash with the libraries that are needed, and stack without."""
+    """Bytes of a chip.
+
+    Attributes:
+        flash: with the libraries that are needed.
+        stack: without these.
+        data: of the flash, the constants of the network; the rest is code.
+    """
 
     flash: int
     stack: int
+    data: int
 
 
-def check_chip(chip: str) -> None:
-    """A ValueError unless ``chip`` is known and its compiler is here."""
+def known_chip(chip: str) -> Chip:
+    """The chip of that name; a ValueError where there is none."""
     if chip not in CHIPS:
         raise ValueError(f"Expected a chip among {', '.join(CHIPS)}. Got {chip!r}.")
-    known = CHIPS[chip]
+    return CHIPS[chip]
+
+
+def lacking(chip: str) -> str:
+    """What of the compiler for ``chip`` is not here, and what to install; "" where all is."""
+    known = known_chip(chip)
     for program in (known.compiler, known.size):
         if shutil.which(program) is None:
-            raise ValueError(
-                f"Expected {program} to measure for {chip}. It is not here; on Debian: "
-                f"apt install {known.packages}"
-            )
+            return f"{program} is not here; on Debian: apt install {known.packages}"
+    return ""
 
 
 def measure(header: Path, chip: str) -> Cost:
@@ -77,7 +87,8 @@ def measure(header: Path, chip: str) -> Cost:
 
     Probabilities are not in it.
     """
-    check_chip(chip)
+    if words := lacking(chip):
+        raise ValueError(f"Expected the compiler for {chip} to measure it: {words}")
     text = header.read_text(encoding="utf-8")
     prefix = re.findall(r"(\w+)_predict\(const float \*x", text)[0]
     gives_value = f"{prefix}_predict(const float *x)" in text
@@ -92,10 +103,16 @@ def measure(header: Path, chip: str) -> Cost:
             _compiled(Path(folder), chip, PROGRAM.format(header="network.h", body=body, **counts))
             for body in ("y[0] = x[0];", call)
         ]
-    return Cost(sizes[1].flash - sizes[0].flash, sizes[1].stack)
+    return Cost(sizes[1][0] - sizes[0][0], sizes[1][1], _data(text))
 
 
-def _compiled(folder: Path, chip: str, source: str) -> Cost:
+def _data(header: str) -> int:
+    """The bytes of the constant arrays of a header, but for the names of classes."""
+    found = re.findall(r"static const (float|u?int(\d+)_t) \w+\[\] \w+ = {([^}]*)}", header)
+    return sum((int(bits or 32) // 8) * (values.count(",") + 1) for _, bits, values in found)
+
+
+def _compiled(folder: Path, chip: str, source: str) -> tuple[int, int]:
     """Flash of a whole program, and the stack of its functions but for main."""
     compiler, options, _ = known = CHIPS[chip]
     (folder / "program.c").write_text(source)
@@ -107,7 +124,7 @@ def _compiled(folder: Path, chip: str, source: str) -> Cost:
     frames = re.findall(r":(\w+)\t(\d+)\t", usage.read_text())
     usage.unlink()
     stack = sum(int(size) for function, size in frames if function != "main")
-    return Cost(int(text) + int(data), stack)
+    return int(text) + int(data), stack
 
 
 def _output(command: list[str], folder: Path) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from torchsparcs.export.blocks import Block
 from torchsparcs.spectral.activations import ACTIVATIONS
 from torchsparcs.tables.preprocessing import Inputs
 from torchsparcs.tables.target import Target
@@ -73,30 +74,6 @@ class Level(NamedTuple):
 
     field: int
     level: int
-
-
-class Block(NamedTuple):
-    """The weights (neurons, sources) of a layer from neighbouring sources, ``first`` and on."""
-
-    first: int
-    weights: np.ndarray
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether indices beside the weights that are not zero take fewer bytes than the zeros."""
-        count, (rows, columns) = np.count_nonzero(self.weights), self.weights.shape
-        size, index = self.weights.itemsize, 1 if self.first + columns < 256 else 2
-        return 0 < count * (size + index) < size * self.weights.size - 2 * rows
-
-    @property
-    def places(self) -> list[list[int]]:
-        """Of each neuron the sources that it hears."""
-        return [(self.first + np.flatnonzero(row)).tolist() for row in self.weights]
-
-    @property
-    def values(self) -> np.ndarray:
-        """The weights that are written down, neuron by neuron."""
-        return self.weights[self.weights != 0] if self.is_sparse else self.weights.ravel()
 
 
 class Layer(NamedTuple):

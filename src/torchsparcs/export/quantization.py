@@ -3,8 +3,8 @@
 A source i has the value oᵢ + sᵢ qᵢ with qᵢ in one byte: numbers from −127 to 127 over the range
 that the rows have and some more, zeros and ones as 0 and 127, ReLU neurons from −128 to 127. A
 neuron adds whole numbers, a = b + Σ wᵢ qᵢ, in 32 bits; its own scale makes that what the network
-hears, or the byte that the next layer reads, in whole numbers alone. ``docs/maths.md`` says how
-weights are rounded.
+hears, or the byte that the next layer reads, in whole numbers alone. Classes share one scale, so
+that sums can be compared. ``docs/maths.md`` says how weights are rounded.
 """
 
 from dataclasses import dataclass
@@ -14,21 +14,27 @@ import numpy as np
 import torch
 
 from torchsparcs.cutting.removal import remove_sources_
+from torchsparcs.export.blocks import Block, joined
 from torchsparcs.export.folding import program_of
-from torchsparcs.export.program import Block, Program
+from torchsparcs.export.program import Program
 from torchsparcs.training.tasks import resolve_task
 
 ROOM = 0.2  # of a range, on either side, for rows that lie beyond those that are known
 RIDGE = 0.01  # of each source's second moment, for the refit of weights to rounded sources
 LARGEST_BIAS, MOST_SOURCES = 2**29, 2**16  # no sum of bytes times bytes leaves 31 bits
 SMALLEST = 1e-30  # of a range or a unit that float32 has a reciprocal for
-PRECISE = 15  # bits of a sum, and of a multiplier, whose product has to fit into 31
+WIDENED = 1.02  # times a range, that its ends may move to be written in two bytes
+FEW_NUMBERS = 8  # that are not worth the code which reads two bytes
+COARSEST_BIAS = 6  # bits that the biases of a layer may lose to fit into two bytes
+SMALLEST_FACTOR = 16  # of a byte: with less, the range of a neuron would be much wider than needed
+FARTHEST = 2**20  # bytes, that a sum may be worth at most
 
 
 class ByteInputs(NamedTuple):
     """Numbers as bytes, q = (x − middle) · inverse rounded; (numbers,) each.
 
     Attributes:
+        middles, inverses: float32; of short ones the lower half of the bits is zero.
         fills: the bytes of missing numbers, int8.
     """
 
@@ -36,25 +42,38 @@ class ByteInputs(NamedTuple):
     inverses: np.ndarray
     fills: np.ndarray
 
+    @property
+    def is_short(self) -> bool:
+        """Whether two bytes are enough for each of the ``middles`` and ``inverses``."""
+        bits = np.concatenate([self.middles, self.inverses]).view(np.uint32)
+        return len(self.middles) > FEW_NUMBERS and not (bits & 0xFFFF).any()
+
 
 class QuantizedLayer(NamedTuple):
     """Whole numbers of a layer.
 
     Attributes:
-        bias: (neurons,), int32.
+        bias: (neurons,), int32; what is written down lacks ``bias_shift`` bits, which are zero.
         blocks: of weights, int8.
-        scales: (neurons,), float32; of the outputs, what one unit of their sums is worth.
-        shift: of a hidden layer, bits that its sums lose first.
-        multipliers, shifts: (neurons,); times the one, and without as many bits as the other, what
-            is left of a sum is a byte.
+        scales: what one unit of the sums is worth, float32; (neurons,), or (1,) for all.
+        first, factors, shift: of a hidden layer. A sum without its ``first`` bits, times the factor
+            of its neuron (neurons,), without ``shift`` bits is a byte.
     """
 
     bias: np.ndarray
     blocks: tuple[Block, ...]
     scales: np.ndarray
-    shift: int
-    multipliers: np.ndarray
-    shifts: np.ndarray
+    bias_shift: int = 0
+    first: int = 0
+    factors: np.ndarray = np.zeros(0, np.uint8)
+    shift: int = 0
+
+    @property
+    def short_bias(self) -> np.ndarray:
+        """The biases as they are written down."""
+        short = self.bias >> self.bias_shift
+        fits = abs(short.astype(np.int64)).max() <= np.iinfo(np.int16).max
+        return short.astype(np.int16 if fits else np.int32)
 
 
 @dataclass(frozen=True)
@@ -129,23 +148,22 @@ def quantize(network: Any, X: Any) -> QuantizedNetwork:
     sources, heard = _bytes_of(program, inputs, rows), program.heard(features)
     layers: list[QuantizedLayer] = []
     for place, layer in enumerate(program.layers):
+        is_last = place == len(program.layers) - 1
         weights = np.zeros((len(layer.bias), sources.shape[1]))
         for block in layer.blocks:
-            weights[:, block.first : block.first + block.weights.shape[1]] = block.weights
+            weights[:, block.first : block.last] = block.weights
         start = np.column_stack([weights * step, layer.bias + weights @ offset])
-        whole, bias, scale = _rounded(start, sources, heard[place])
-        blocks = tuple(
-            Block(b.first, whole[:, b.first : b.first + b.weights.shape[1]].astype(np.int8))
-            for b in layer.blocks
-        )
-        plain = QuantizedLayer(bias, blocks, *_of_outputs(scale))
-        if place == len(program.layers) - 1:
-            return QuantizedNetwork(program, inputs, (*layers, plain))
-        sums = _sums(plain, sources)
-        high = (1 + ROOM) * np.maximum(sums.max(axis=0) * scale.astype(np.float64), 0)
-        ranged, unit = _of_hidden(plain, scale, high)
-        layers.append(ranged)
-        sources = np.concatenate([sources, _active(ranged, sums)], axis=1)
+        is_compared = is_last and len(program.classes) > 0
+        whole, bias, scale = _rounded(start, sources, heard[place], is_common=is_compared)
+        blocks = joined([Block(b.first, whole[:, b.first : b.last]) for b in layer.blocks])
+        rounded = _short(QuantizedLayer(bias, blocks, scale[:1] if is_compared else scale))
+        if is_last:
+            return QuantizedNetwork(program, inputs, (*layers, rounded))
+        sums = _sums(rounded, sources)
+        high = (1 + ROOM) * np.maximum(sums.max(axis=0), 0)
+        layers.append(_of_hidden(rounded, high))
+        sources = np.concatenate([sources, _active(layers[-1], sums)], axis=1)
+        unit = scale * 2.0 ** (layers[-1].first + layers[-1].shift) / layers[-1].factors
         offset, step = np.append(offset, 128 * unit), np.append(step, unit)
     raise AssertionError("a program has layers")
 
@@ -161,8 +179,13 @@ def _ranged(
     numbers = np.where(np.isnan(numbers).all(axis=0), 0.0, numbers)
     low, high = np.nanmin(numbers, axis=0), np.nanmax(numbers, axis=0)
     spread = np.where(high > low, (1 + 2 * ROOM) * (high - low), 2 * np.maximum(abs(high), 1.0))
+    spread = np.maximum(spread, 2 * SMALLEST)
     middles = (centres + (low + high) / 2).astype(np.float32)
-    inverses = (254 / np.maximum(spread, SMALLEST)).astype(np.float32)
+    inverses = (254 / spread).astype(np.float32)
+    short = _shortened(middles)
+    wider = spread + 2 * abs(short.astype(np.float64) - middles)
+    if len(places) > FEW_NUMBERS and (wider <= WIDENED * spread).all():
+        middles, inverses = short, _shortened((254 / wider).astype(np.float32))
     inputs = ByteInputs(middles, inverses, np.zeros(len(places), dtype=np.int8))
     fills = _rounded_to_bytes((centres.astype(np.float32) - middles) * inverses)
     others = program.features - len(places)
@@ -171,10 +194,14 @@ def _ranged(
     return inputs._replace(fills=fills), offset, step
 
 
+def _shortened(values: np.ndarray) -> np.ndarray:
+    """Float32 numbers without the lower half of their bits: no farther from zero."""
+    return (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
 def _rounded_to_bytes(values: np.ndarray) -> np.ndarray:
-    """Halves away from zero, no farther than 127: int8, in the very operations of the C code."""
-    half = np.where(values < 0, np.float32(-0.5), np.float32(0.5))
-    return np.trunc(np.clip(values, -127, 127) + half).clip(-127, 127).astype(np.int8)
+    """Halves to even, no farther than 127: int8, as in the C code."""
+    return np.rint(np.clip(values, -127, 127)).astype(np.int8)
 
 
 def _bytes_of(program: Program, inputs: ByteInputs, rows: np.ndarray) -> np.ndarray:
@@ -189,20 +216,20 @@ def _bytes_of(program: Program, inputs: ByteInputs, rows: np.ndarray) -> np.ndar
 
 
 def _rounded(
-    start: np.ndarray, sources: np.ndarray, heard: np.ndarray
+    start: np.ndarray, sources: np.ndarray, heard: np.ndarray, *, is_common: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Whole weights (R, S), biases (R,) and what one is worth (R,), for what neurons heard (n, R).
 
     ``start`` (R, S + 1) are the weights that were, on the scale of bytes, and biases. Those that
     are not zero are refitted to the ``sources`` (n, S) as they are now, and rounded one after the
     other; what is left of each is passed on to those that are still free, by the formula of
-    :mod:`torchsparcs.cutting.removal`.
+    :mod:`torchsparcs.cutting.removal`. ``is_common``: one is worth the same in all of them.
     """
-    whole = np.zeros((len(start), start.shape[1] - 1))
-    bias, scale = np.zeros(len(start)), np.ones(len(start))
     known = np.column_stack([sources, np.ones(len(sources))]).astype(np.float64)
     is_there = start != 0
     is_there[:, -1] = True
+    units = torch.zeros(len(start), dtype=torch.float64)
+    refitted = []
     for pattern in np.unique(is_there, axis=0):
         rows = np.flatnonzero((is_there == pattern).all(axis=1))
         free = np.flatnonzero(pattern)
@@ -213,38 +240,50 @@ def _rounded(
         missed = (heard[:, rows] - known[:, free] @ left.T).T @ known[:, free] / len(known)
         weights = torch.from_numpy(left) + torch.from_numpy(missed) @ precision
         largest = weights[:, :-1].abs().amax(dim=1) if len(free) > 1 else weights[:, -1].abs()
-        unit = torch.maximum(largest / 127, weights[:, -1].abs() / LARGEST_BIAS)
-        unit = unit.clamp_min(SMALLEST).float().double()  # as it is written down
+        units[rows] = torch.maximum(largest / 127, weights[:, -1].abs() / LARGEST_BIAS)
         order = np.argsort(-moments.diagonal()[:-1], kind="stable")
+        refitted.append((rows, free, order, weights, precision))
+    units = units.clamp_min(SMALLEST)
+    units = (units.max().expand_as(units) if is_common else units).float().double()  # as written
+    whole = np.zeros((len(start), start.shape[1] - 1), dtype=np.int8)
+    bias = np.zeros(len(start))
+    for rows, free, order, weights, precision in refitted:
+        unit = units[rows]
         for place in order.tolist():
             steps = (weights[:, place] / unit).round().clamp(-127, 127)
             whole[rows, free[place]] = steps.numpy()
             weights[:, place] -= steps * unit
             remove_sources_(weights, precision, torch.tensor([place]))
-        bias[rows] = (weights[:, -1] / unit).round().numpy()
-        scale[rows] = unit.numpy()
-    return whole, bias.astype(np.int32), scale.astype(np.float32)
+        bias[rows] = (weights[:, -1] / unit).round().clamp(-LARGEST_BIAS, LARGEST_BIAS).numpy()
+    return whole, bias.astype(np.int32), units.numpy().astype(np.float32)
 
 
-def _of_outputs(scale: np.ndarray) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
-    """Scales, and no bytes to be made."""
-    return scale, 0, np.zeros(0, np.int16), np.zeros(0, np.uint8)
+def _short(layer: QuantizedLayer) -> QuantizedLayer:
+    """The layer with biases that fit into two bytes, where they lose few bits by that."""
+    most = np.iinfo(np.int16).max
+    shift = max(0, int(abs(layer.bias.astype(np.int64)).max()).bit_length() - 15)
+    if not 0 < shift <= COARSEST_BIAS:
+        return layer
+    short = np.clip(np.round(layer.bias / 2**shift), -most, most).astype(np.int32)
+    return layer._replace(bias=short << shift, bias_shift=shift)
 
 
-def _of_hidden(
-    layer: QuantizedLayer, scale: np.ndarray, high: np.ndarray
-) -> tuple[QuantizedLayer, np.ndarray]:
-    """The layer with bytes from 0 to ``high`` (neurons,), and what a unit of these is worth."""
-    unit = np.where(high > 0, high, 1.0) / 255
+def _of_hidden(layer: QuantizedLayer, high: np.ndarray) -> QuantizedLayer:
+    """The layer with bytes for sums from 0 to ``high`` (neurons,), or somewhat more."""
     largest = abs(layer.bias.astype(np.int64))
     for block in layer.blocks:
         largest = largest + 128 * abs(block.weights.astype(np.int64)).sum(axis=1)
-    shift = max(0, int(largest.max()).bit_length() - PRECISE)
-    factor = scale / unit * 2.0**shift  # of a sum without these bits
-    shifts = np.clip(PRECISE - 1 - np.floor(np.log2(factor)), 0, 2 * PRECISE).astype(np.uint8)
-    multipliers = np.minimum(np.round(factor * 2.0**shifts), 2**PRECISE - 1).astype(np.int16)
-    none = np.zeros(0, np.float32)
-    return QuantizedLayer(layer.bias, layer.blocks, none, shift, multipliers, shifts), unit
+    least = max(1, largest.max() / FARTHEST)
+    exact = 255 / np.maximum(np.where(high > 0, high, largest), least)
+    exact = np.minimum(exact, exact.min() * 2**12)  # so that 16 bits are enough for all
+    bits = 8 if exact.max() < 256 / SMALLEST_FACTOR * exact.min() else 16
+    shift = bits - 1 - int(np.floor(np.log2(exact.max())))
+    while np.floor(exact.max() * 2.0**shift) >= 2**bits:
+        shift -= 1
+    kind = np.uint8 if bits == 8 else np.uint16
+    factors = np.floor(exact * 2.0**shift).astype(kind)
+    first = max(0, int(largest.max()).bit_length() + bits - 30)  # no product leaves 31 bits
+    return layer._replace(factors=factors, first=first, shift=shift - first)
 
 
 def _sums(layer: QuantizedLayer, sources: np.ndarray) -> np.ndarray:
@@ -252,13 +291,13 @@ def _sums(layer: QuantizedLayer, sources: np.ndarray) -> np.ndarray:
     known = sources.astype(np.int32)
     sums = np.broadcast_to(layer.bias, (len(known), len(layer.bias))).copy()
     for block in layer.blocks:
-        part = known[:, block.first : block.first + block.weights.shape[1]]
+        part = known[:, block.first : block.last]
         sums += part @ block.weights.T.astype(np.int32)
     return sums
 
 
 def _active(layer: QuantizedLayer, sums: np.ndarray) -> np.ndarray:
     """ReLU of ``sums`` (n, neurons) as bytes, int8."""
-    kept = (np.maximum(sums, 0) >> layer.shift) * layer.multipliers.astype(np.int32)
-    half = (1 << layer.shifts.astype(np.int32)) >> 1
-    return (np.minimum((kept + half) >> layer.shifts, 255) - 128).astype(np.int8)
+    kept = (np.maximum(sums, 0) >> layer.first) * layer.factors.astype(np.int32)
+    half = (1 << layer.shift) >> 1
+    return (np.minimum((kept + half) >> layer.shift, 255) - 128).astype(np.int8)

@@ -16,13 +16,15 @@ from torch.fx import GraphModule
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.compact.sparse import with_zeros
 from torchsparcs.export.deployment import DeployedNetwork
+from torchsparcs.export.onnx_int8 import to_onnx_int8
 from torchsparcs.export.own_columns import ColumnNetwork
+from torchsparcs.export.quantization import QuantizedNetwork
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.spectral.network import SpectralNetwork
 
 
 def to_onnx(
-    network: nn.Module,
+    network: nn.Module | QuantizedNetwork,
     path: str | Path,
     *,
     example: torch.Tensor | None = None,
@@ -33,7 +35,8 @@ def to_onnx(
 
     The model of a ``DeployedNetwork`` has an input for each column of the table that it reads:
     text (rows,), or numbers (rows,) in float64. Any other model's input is called ``input``. The
-    output is called ``output``.
+    output is called ``output``. One of int8, by :func:`quantize`, has the form of
+    :mod:`torchsparcs.export.onnx_int8`.
 
     Args:
         example: an input, (batch, ...); needed for chains and modules of others.
@@ -41,6 +44,8 @@ def to_onnx(
         encoded: whether a ``DeployedNetwork`` takes one ``input`` of encoded columns instead,
             (rows, columns) in float32.
     """
+    if isinstance(network, QuantizedNetwork):
+        return to_onnx_int8(network, path)
     try:
         import onnxruntime
         import onnxscript  # noqa: F401

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from torchsparcs.export.predicting import error_of
 from torchsparcs.files.visible import shortened
 from torchsparcs.report.columns import kinds_words
 from torchsparcs.report.wording import counted, ended_by, judged_by, shape_words
 from torchsparcs.searching.result import SearchResult
+from torchsparcs.searching.sizes import SIZES
 from torchsparcs.tables.target import Target
 from torchsparcs.training.progress import duration_words
 
@@ -131,7 +133,7 @@ def _rest(count: int) -> list[str]:
 
 def _search(result: SearchResult) -> dict[str, str | None]:
     settings, is_table = result.settings, result.preprocessing is not None
-    budget, steps, fits = (settings.get(n) for n in ("max_parameters", "refit_steps", "fits"))
+    steps, fits = (settings.get(name) for name in ("refit_steps", "fits"))
     ways = settings.get("config", {}).get("ways", "not recorded")
     penalties = (f"{weight:.3g}" for weight in settings.get("penalty_weights", []))
     shares = f"{fits}{' for each penalty weight' * is_table}, each to its part of the rows"
@@ -142,10 +144,26 @@ def _search(result: SearchResult) -> dict[str, str | None]:
         "trained": _text(settings.get("way", ways)) if is_table else None,
         "penalty weights": ", ".join(penalties) if is_table else None,
         "fits": None if fits == 1 else shares,
-        "budget": "none" if budget is None else counted(budget, "parameter"),
+        "size": _size(result),
+        "budget": _budget(settings),
         "ended": ended_by(settings),
         "seed": str(settings["seed"]),
     }
+
+
+def _size(result: SearchResult) -> str | None:
+    """What the front is drawn against; of bytes, whose, and how far they are off on average."""
+    chip = result.settings.get("chip")
+    if chip is None:
+        return None if result.size is SIZES["parameters"] else result.size.unit
+    off = f"predicted to {100 * error_of(chip):.1f} %"
+    return f"{result.size.unit}; bytes are those of {chip}, in float, {off}"
+
+
+def _budget(settings: Mapping[str, Any]) -> str:
+    limits = {name: settings.get(f"max_{name}s") for name in ("parameter", "byte")}
+    words = [counted(limit, name) for name, limit in limits.items() if limit is not None]
+    return ", ".join(words) or "none"
 
 
 def _text(value: Any) -> str:

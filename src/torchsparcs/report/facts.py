@@ -62,14 +62,19 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "held": wording.held_words(result),
         "is_refitted": bool(settings.get("refitted")),
         "picked": next(i for i, found in enumerate(shown) if is_same(found, picked)),
-        "budget": settings.get("max_parameters"),
+        "size": result.size.unit,
+        "chip": settings.get("chip"),
+        "budget": settings.get(f"max_{settings.get('size', 'parameters')}"),
         "tolerance": result.best().score - result.tolerance,
         "tolerance_words": wording.tolerance_words(result),
         "comparison": _comparison(result, rule, offered),
         "candidates": [_candidate(result, found) for found in shown],
         "members": _members(result, shown),
         "attempts": [
-            [_member(result, found), found.cut, found.parameters, rounded(found.score)]
+            [
+                *(_member(result, found), found.cut, found.parameters, rounded(found.score)),
+                result.size.of(found),
+            ]
             for found in result.attempts
             if math.isfinite(found.score)
         ],
@@ -95,7 +100,7 @@ def shown_of(result: SearchResult) -> list[Candidate]:
     linear, shown = result.linear, [*result.front]
     if linear is not None and not any(is_same(found, linear) for found in shown):
         shown.append(linear)
-    return sorted(shown, key=lambda found: found.parameters)
+    return sorted(shown, key=result.size.of)
 
 
 def unit_of(result: SearchResult) -> str:
@@ -148,6 +153,8 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
         "architecture": found.architecture,
         "parameters": found.parameters,
         "macs": found.macs,
+        "bytes": found.bytes,
+        "size": result.size.of(found),
         "neurons": sum(found.widths[1:-1]),
         "score": found.score,
         "told": told,
@@ -191,7 +198,7 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         if found.cut == 0 and found.neurons > 0 and _member(result, found) >= 0
     ]
     if not trained:
-        size = {"parameters": offered.parameters, "macs": offered.macs, "score": ""}
+        size = {"parameters": offered.parameters, "macs": offered.macs, "bytes": None, "score": ""}
         words = " → ".join(map(str, offered.widths))
         return [*rows, {"name": "network allowed", "architecture": words, **size}]
     top = max(trained, key=lambda found: found.parameters)
@@ -210,6 +217,7 @@ def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt
         "architecture": words,
         "parameters": found.parameters,
         "macs": found.macs,
+        "bytes": found.bytes,
         "score": score,
     }
 

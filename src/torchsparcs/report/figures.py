@@ -6,7 +6,7 @@ Each takes a ``SearchResult`` and, where it is about one network, a ``pick`` as
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchsparcs.files.visible import shortened
@@ -21,6 +21,7 @@ from torchsparcs.report.facts import (
 )
 from torchsparcs.report.wording import is_classification
 from torchsparcs.searching.result import Attempt, Candidate, SearchResult
+from torchsparcs.searching.sizes import SIZES
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -34,21 +35,22 @@ ROWS = 24  # of a column of neurons before it gets a second file
 
 
 def front_figure(result: SearchResult) -> "Figure":
-    """Score against parameters: the front, its picks, and every other network that was judged."""
-    figure = _score_figure(result, "parameters")
+    """Score against size: the front, its picks, and every other network that was judged."""
+    figure, of = _score_figure(result, result.size.unit), result.size.of
     grey = {"color": GREY, "size": 4, "opacity": 0.5}
     words = "judged on the way"
-    _add_networks(figure, result.attempts, words, marker=grey, mode="markers", hoverinfo="skip")
+    style: dict[str, Any] = {"marker": grey, "mode": "markers", "hoverinfo": "skip"}
+    _add_networks(figure, result.attempts, words, of, **style)
     front = result.front
     errors = {"array": [found.standard_error for found in front], "thickness": 1, "width": 0}
     texts = [found.architecture for found in front]
     stairs = {"color": BLUE, "shape": "hv"}
-    _add_networks(figure, front, "front", error_y=errors, line=stairs, text=texts)
+    _add_networks(figure, front, "front", of, error_y=errors, line=stairs, text=texts)
     for found in shown_of(result):
         if words := ", ".join(rules_of(result, found)):
             mark = {"marker": {"color": ORANGE, "size": 10}, "textposition": "top center"}
             style = {"mode": "markers+text", "text": [words], "showlegend": False}
-            _add_networks(figure, [found], words, **mark, **style)
+            _add_networks(figure, [found], words, of, **mark, **style)
     return figure
 
 
@@ -228,10 +230,14 @@ def _answers(result: SearchResult, pick: Pick, expected: str) -> dict[str, Any] 
 
 
 def _add_networks(
-    figure: "Figure", networks: Sequence[Candidate | Attempt], name: str, **style: Any
+    figure: "Figure",
+    networks: Sequence[Candidate | Attempt],
+    name: str,
+    size: Callable[[Any], int] = SIZES["parameters"].of,
+    **style: Any,
 ) -> None:
-    """Points or a line through ``networks``, score against parameters."""
-    x, y = [each.parameters for each in networks], [each.score for each in networks]
+    """Points or a line through ``networks``, score against ``size``."""
+    x, y = [size(each) for each in networks], [each.score for each in networks]
     figure.add_scatter(x=x, y=y, name=name, **{"mode": "lines+markers", **style})
 
 

@@ -11,4 +11,5 @@ __all__ = [
     "result",
     "scoring",
     "search",
+    "sizes",
 ]

@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -41,6 +41,8 @@ class Candidate:
         temperature: by which the outputs were divided, so that probabilities hold on new rows,
             see :mod:`torchsparcs.searching.calibration`; 1 where that was not needed.
         reliability: how often what it says comes true, see there; None where it was not kept.
+        bytes: of flash that it takes as generated C on the chip of the search, predicted; None
+            where that was not asked for.
         residuals: of a regression, as in :class:`torchsparcs.searching.judging.Judgement`; None
             where they were not kept.
         cost: of the columns that it reads, see :mod:`torchsparcs.searching.costs`; None where they
@@ -60,6 +62,7 @@ class Candidate:
     temperature: float = 1.0
     reliability: Tensor | None = field(default=None, compare=False, repr=False)
     residuals: Tensor | None = field(default=None, compare=False, repr=False)
+    bytes: int | None = None
     cost: float | None = None
     parts: Tensor | None = field(default=None, compare=False, repr=False)
 
@@ -144,6 +147,7 @@ class Attempt(NamedTuple):
         cut: how often that member had been cut by then; 0 as it was trained.
         neurons: in its hidden layers.
         macs: None in older folders.
+        bytes: as in :class:`Candidate`.
     """
 
     member: int | None
@@ -154,6 +158,7 @@ class Attempt(NamedTuple):
     standard_error: float
     loss: float
     macs: int | None = None
+    bytes: int | None = None
 
     @classmethod
     def of(cls, candidate: Candidate, cut: int) -> "Attempt":
@@ -166,6 +171,7 @@ class Attempt(NamedTuple):
             standard_error=candidate.standard_error,
             loss=candidate.loss,
             macs=candidate.macs,
+            bytes=candidate.bytes,
         )
 
     def in_units(self, unit: float) -> "Attempt":
@@ -173,34 +179,32 @@ class Attempt(NamedTuple):
         return self._replace(score=self.score * unit, standard_error=self.standard_error * unit)
 
 
-def _parameters(candidate: Candidate) -> float:
-    return candidate.parameters
-
-
 def on_the_front(
     candidates: Iterable[Candidate],
-    max_parameters: int | None = None,
-    size: Callable[[Candidate], float] = _parameters,
+    limits: Mapping[str, int] | None = None,
+    size: str = "parameters",
 ) -> list[Candidate]:
-    """Keep what has a better score than all that are no larger, by size, which is parameters.
+    """Keep what has a better score than all that are no larger, by size.
 
     Better is more than rounding: two networks that get as many rows right, though not the same
-    ones, are equally good.
+    ones, are equally good. Sizes, and ``limits`` by them, are attributes of candidates.
     """
     judged = [found for found in candidates if not math.isnan(found.score)]
     if not judged:
         raise ValueError("Expected validation rows whose target varies. Got one value in all.")
-    least = min(found.parameters for found in judged)
-    if max_parameters is not None and least > max_parameters:
-        raise ValueError(
-            f"Expected max_parameters of at least {least}, the smallest network that was found. "
-            f"Got {max_parameters}."
-        )
-    allowed = math.inf if max_parameters is None else max_parameters
-    by_size = sorted(judged, key=lambda found: (size(found), -found.score, found.parameters))
+    for name, limit in (limits or {}).items():
+        smallest = min(getattr(found, name) for found in judged)
+        if smallest > limit:
+            raise ValueError(
+                f"Expected max_{name} of at least {smallest}, the smallest network that was found. "
+                f"Got {limit}."
+            )
+        judged = [found for found in judged if getattr(found, name) <= limit]
     front, best = [], -math.inf
-    for found in by_size:
-        if found.parameters <= allowed and found.score > best + ROUNDING:
+    for found in sorted(
+        judged, key=lambda found: (getattr(found, size), -found.score, found.parameters)
+    ):
+        if found.score > best + ROUNDING:
             front.append(found)
             best = found.score
     return front
@@ -209,8 +213,8 @@ def on_the_front(
 def corrected(
     front: Sequence[Candidate],
     expected: Mapping[Any, float],
-    max_parameters: int | None = None,
-    size: Callable[[Candidate], float] = _parameters,
+    limit: int | None = None,
+    size: str = "parameters",
 ) -> list[Candidate]:
     """The same front with the score to be expected of each.
 
@@ -220,11 +224,10 @@ def corrected(
     Args:
         expected: by size, as :func:`torchsparcs.searching.correction.expected_scores` gives them.
     """
-    allowed = math.inf if max_parameters is None else max_parameters
+    allowed = math.inf if limit is None else limit
+    sizes = [getattr(found, size) for found in front]
     told = []
-    for place, found in enumerate(front):
-        own = size(found)
-        after = size(front[place + 1]) if place + 1 < len(front) else math.inf
+    for found, own, after in zip(front, sizes, [*sizes[1:], math.inf], strict=True):
         largest = max(
             each for each in expected if each <= own or (each < after and each <= allowed)
         )

@@ -22,7 +22,8 @@ from torchsparcs.searching.candidates import Candidate, corrected, on_the_front
 from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.drawing import LINEAR, Shape, drawn
-from torchsparcs.searching.finishing import FEWEST_TURNS, Rows
+from torchsparcs.searching.finishing import FEWEST_TURNS
+from torchsparcs.searching.fit_rows import FitRows
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch
 from torchsparcs.tables.columns import check_known
@@ -66,7 +67,7 @@ def cheaper_networks(
     ``some`` is any network of the search ``run``, for what goes in and out.
     """
     folded, seed, family = run.folded, run.seed, DenseFamily(run.folded, run.executor)
-    rows, like = Rows.of(folded, seed), _like(some, run)
+    rows, like = FitRows.of(folded, seed), _like(some, run)
     turns = max(FEWEST_TURNS, round(TURNS * min(1.0, run.config.steps / SearchConfig.steps)))
     networks, decays, kinds = [], [], []
     for is_kept in _cheap_inputs(inputs, costs):
@@ -127,12 +128,7 @@ def front_by_cost(
     It is that of the best network that costs no more, among those that are small enough.
     """
     allowed = math.inf if max_parameters is None else max_parameters
-    pairs = [(each, each.parts) for each in candidates if each.parameters <= allowed]
-    parts = [part for _, part in pairs if part is not None]
-    expected = expected_scores(parts, [_cost(each) for each, part in pairs if part is not None])
-    return corrected(on_the_front([each for each, _ in pairs], size=_cost), expected, size=_cost)
-
-
-def _cost(candidate: Candidate) -> float:
-    assert candidate.cost is not None
-    return candidate.cost
+    small = [each for each in candidates if each.parameters <= allowed]
+    judged = [(each.parts, each.cost or 0.0) for each in small if each.parts is not None]
+    expected = expected_scores([part for part, _ in judged], [cost for _, cost in judged])
+    return corrected(on_the_front(small, size="cost"), expected, size="cost")

@@ -135,6 +135,7 @@ def _candidate(folder: Path, row: CandidateRow, answers: Answers | None) -> dict
         "answers": None if answers is None else _answers(answers),
         "cost": row.get("cost"),
         "row_shape": None if shape is None else tuple(shape),
+        "bytes": row.get("bytes"),
     }
 
 
@@ -327,6 +328,7 @@ def _row(candidate: Any, name: str) -> dict[str, Any]:
     return {
         "parameters": candidate.parameters,
         "macs": candidate.macs,
+        **({} if candidate.bytes is None else {"bytes": candidate.bytes}),
         "widths": list(candidate.widths),
         "architecture": candidate.architecture,
         **{number: getattr(candidate, number) for number in (*NUMBERS, "temperature")},

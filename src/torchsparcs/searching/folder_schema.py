@@ -78,6 +78,9 @@ class Settings(TypedDict):
     rows_searched: NotRequired[Count]
     penalty_weights: NotRequired[list[float]]
     max_parameters: NotRequired[Count | None]
+    max_bytes: NotRequired[Count | None]
+    size: NotRequired[str]
+    chip: NotRequired[str | None]
     scoring: NotRequired[str]
     scoring_is_auto: NotRequired[bool]
     scoring_is_own: NotRequired[bool]
@@ -120,6 +123,7 @@ class CandidateRow(TypedDict):
     temperature: NotRequired[Positive]  # older folders have none
     reliability: NotRequired[list[tuple[Share, Share, Share]] | None]
     residuals: NotRequired[Annotated[list[list[Size]], _is_table] | None]
+    bytes: NotRequired[Count | None]  # where they were asked for
     cost: NotRequired[Size]  # where columns have prices
 
 
@@ -132,6 +136,7 @@ class AttemptRow(TypedDict):
     standard_error: float
     loss: float
     macs: NotRequired[Count | None]  # older folders have none
+    bytes: NotRequired[Count | None]  # where they were asked for
 
 
 class FrontFile(TypedDict):

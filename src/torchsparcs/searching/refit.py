@@ -18,6 +18,7 @@ from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, counted_rows
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
+from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.training.devices import one_thread, resolve_device
 from torchsparcs.training.loop import NonFiniteLossError
@@ -91,18 +92,22 @@ def refit(
         if not tuned:
             raise NonFiniteLossError("The loss of all networks diverged: these rows are too far.")
         judgements = family.judge(tuned)
+    sizing = Sizing.recorded(settings, result.preprocessing)
     after = [
-        Candidate.of(compact(fits[-1]), judgement, each.penalty_weight, folded.final(place))
+        sizing.weighed(
+            Candidate.of(compact(fits[-1]), judgement, each.penalty_weight, folded.final(place))
+        )
         for place, (each, fits, judgement) in enumerate(zip(before, tuned, judgements, strict=True))
     ]
-    sizes = [candidate.parameters for candidate in after]
+    sizes = [sizing.size(candidate) for candidate in after]
     expected = expected_scores([judgement.parts for judgement in judgements], sizes)
-    budget = settings["max_parameters"]
     by_cost: list[Candidate] = []
     if (costs := settings.get("costs")) is not None:
         after = with_costs(after, result.preprocessing.inputs, costs)
-        by_cost = [each.in_units(folded.scoring.unit) for each in front_by_cost(after, budget)]
-    front = corrected(on_the_front(after, budget), expected, budget)
+        cheap = front_by_cost(after, settings["max_parameters"])
+        by_cost = [each.in_units(folded.scoring.unit) for each in cheap]
+    front = on_the_front(after, sizing.limits, sizing.name)
+    front = corrected(front, expected, sizing.limits.get(sizing.name), sizing.name)
     linear = dataclasses.replace(after[0], expected=after[0].score)  # nobody chose it
     unit = folded.scoring.unit
     front, linear = [each.in_units(unit) for each in front], linear.in_units(unit)

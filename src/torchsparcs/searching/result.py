@@ -16,6 +16,7 @@ from torchsparcs.searching.explanation import Explanations
 from torchsparcs.searching.folder import read_run, write_run
 from torchsparcs.searching.intervals import interval_around
 from torchsparcs.searching.scoring import Scoring, recorded_scoring, scoring_of
+from torchsparcs.searching.sizes import SIZES, Size
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
@@ -60,6 +61,11 @@ class SearchResult(Explanations):
         return max(self.front, key=lambda found: found.told)
 
     @property
+    def size(self) -> Size:
+        """What the front is drawn against: parameters, multiply-adds or bytes."""
+        return SIZES[self.settings.get("size", "parameters")]
+
+    @property
     def scoring(self) -> Scoring:
         """What made the front: its name, how its scores are written, that of a constant answer."""
         return recorded_scoring(self.settings, self.target)
@@ -89,9 +95,10 @@ class SearchResult(Explanations):
         """The best score to be expected with at most ``max_parameters``."""
         fitting = [found for found in self.front if found.parameters <= max_parameters]
         if not fitting:
+            smallest = min(found.parameters for found in self.front)
             raise ValueError(
-                f"Expected a budget of at least {self.front[0].parameters} parameters, the "
-                f"smallest network of the front. Got {max_parameters}."
+                f"Expected a budget of at least {smallest} parameters, the smallest network of the "
+                f"front. Got {max_parameters}."
             )
         return max(fitting, key=lambda found: found.told)
 
@@ -258,8 +265,8 @@ class SearchResult(Explanations):
         if first.expected is not None and last.expected is not None:
             words = f"expected score {first.expected:.4f} to {last.expected:.4f}"
         return (
-            f"SearchResult({len(self.front)} candidates, {first.parameters:,} to "
-            f"{last.parameters:,} parameters, {words})"
+            f"SearchResult({len(self.front)} candidates, {self.size.of(first):,} to "
+            f"{self.size.of(last):,} {self.size.unit}, {words})"
         )
 
 

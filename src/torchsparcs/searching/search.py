@@ -7,6 +7,7 @@ import reprlib
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from torchsparcs.files.byte_counts import bytes_of
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
@@ -31,6 +33,7 @@ from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
+from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
 from torchsparcs.spectral.chain import SpectralChain
@@ -60,6 +63,9 @@ def search(
     groups: Any = None,
     penalty_weights: Sequence[float] | str = "auto",
     max_parameters: int | None = None,
+    max_bytes: int | str | None = None,
+    size: str = "parameters",
+    chip: str | None = None,
     sample_weight: Any = None,
     class_weight: Any = None,
     scoring: Any = "auto",
@@ -127,6 +133,11 @@ def search(
         groups: (rows,), what a splitter keeps together.
         penalty_weights: "auto", or the path itself; the linear model is always added.
         max_parameters: nothing larger is kept; of a network, where all are, the smallest.
+        max_bytes: nothing that takes more flash as generated C is kept; a number, or "2kB".
+        size: what the front is drawn against and the smallest is picked by: "parameters", "macs",
+            the multiply-adds of a row, or "bytes", the flash of generated C with its code and
+            libraries in float, predicted for the ``chip`` by a formula (:func:`to_c`).
+        chip: "cortex-m4", which bytes are of by default, "cortex-m0", "avr" or "x86".
         sample_weight: (rows,), how much each row counts.
         class_weight: {label: weight}, "balanced" (each class counts the same) or None: rows count
             by their class as well, in training and in scores.
@@ -168,6 +179,11 @@ def search(
         max_parameters = (
             None if max_parameters is None else _whole("max_parameters", max_parameters)
         )
+        limits = {
+            "parameters": max_parameters,
+            "bytes": None if max_bytes is None else bytes_of(max_bytes),
+        }
+        sizing = Sizing.of(size, chip, None, limits)
         seed = None if seed is None else _whole("seed", seed)
         if seed is not None and not -(2**63) <= seed < 2**64:
             raise ValueError(f"Expected a seed of at most 64 bits. Got {reprlib.repr(seed)}.")
@@ -182,6 +198,8 @@ def search(
                 "class_weight": class_weight is not None,
                 "kinds": kinds is not None,
                 "costs": costs is not None,
+                "size": size != "parameters",
+                "chip": sizing.chip is not None,
             }
             if any(for_tables.values()):
                 named = ", ".join(name for name, is_given in for_tables.items() if is_given)
@@ -222,13 +240,15 @@ def search(
                 config=config,
                 seed=seed,
             )
+            sizing = replace(sizing, preprocessing=preprocessing)
+            run.sizing = sizing
         run.check_budget(max_parameters)
         is_compared = checkpoint is not None or ranks.world > 1
         with one_thread(on) if network is None else contextlib.nullcontext():
             threads = torch.get_num_threads() if on.type == "cpu" else None
         asked = {
             **run.asked,
-            "max_parameters": max_parameters,
+            **sizing.settings,
             "time_budget": time_budget,
             "scoring": run.folded.scoring.name,
             "device": str(executor.place or on),
@@ -247,7 +267,7 @@ def search(
         _workers(executor, engine, is_long=on.type == "cpu" and run.is_long),
         _timed(run, started, time_budget),
     ):
-        outcome, cheap = run.run(max_parameters), []
+        outcome, cheap = run.run(sizing.most_parameters), []
         if isinstance(run, TableSearch) and costs is not None and preprocessing is not None:
             cheap = cheaper_networks(run, outcome.candidates[0], preprocessing.inputs, costs)
         seconds = executor.steps.seconds
@@ -260,7 +280,7 @@ def search(
         "rows_searched": run.folded.rows,
         "judged_rows": len(run.whole.folds.judged),
         "fits": run.folded.fits,
-        "max_parameters": max_parameters,
+        **sizing.settings,
         "time_budget": time_budget,
         "ended": run.clock.ended,
         **score_settings(run.folded.scoring),
@@ -278,7 +298,11 @@ def search(
         *candidates, linear = with_costs([*candidates, linear], preprocessing.inputs, costs)
         cheap = with_costs(cheap, preprocessing.inputs, costs)
         by_cost = front_by_cost([*candidates, *cheap], outcome.budget)
-    front = corrected(on_the_front(candidates, outcome.budget), outcome.expected, outcome.budget)
+    limits_kept = {**sizing.limits}
+    if "parameters" in limits_kept and outcome.budget is not None:
+        limits_kept["parameters"] = max(outcome.budget, limits_kept["parameters"])
+    front = on_the_front(candidates, limits_kept, size)
+    front = corrected(front, outcome.expected, limits_kept.get(size), size)
     unit = run.folded.scoring.unit
     front, linear = [each.in_units(unit) for each in front], linear and linear.in_units(unit)
     return SearchResult(

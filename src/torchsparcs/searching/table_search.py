@@ -22,6 +22,7 @@ from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
 from torchsparcs.searching.last_fits import last_fits, sampled
 from torchsparcs.searching.result import Attempt, Candidate
+from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork, checked_widths
@@ -95,6 +96,7 @@ class TableSearch:
         self.smallest = 2 * outputs  # one column
         self.progress = False
         self.clock = Clock(executor, SHARES)
+        self.sizing = Sizing()
         # what decides the outcome; bad widths are refused before anything is done
         self.asked = {
             "widths": [*self.widths],
@@ -188,11 +190,13 @@ class TableSearch:
         alone = expected_scores([rung.judgement.parts for rung in linear], [0] * len(linear))[0]
         penalties = {LINEAR: None, PLAIN: 0.0, **dict(enumerate(weights * len(self.config.ways)))}
         candidates = [
-            Candidate.of(
-                compact(rung.network),
-                rung.judgement,
-                penalties[rung.group],
-                None if rung.group in (LINEAR, PLAIN) else self.folded.final(rung.group),
+            self.sizing.weighed(
+                Candidate.of(
+                    compact(rung.network),
+                    rung.judgement,
+                    penalties[rung.group],
+                    None if rung.group in (LINEAR, PLAIN) else self.folded.final(rung.group),
+                )
             )
             for rung in rungs
         ]
@@ -210,8 +214,9 @@ class TableSearch:
                 largest = smallest
         if self.whole is not self.folded:
             family = DenseFamily(self.whole, self.executor)
-            front = [*on_the_front([one for one, _ in trusted], largest), best]
-            trusted = [each for each in trusted if any(each[0] is one for one in front)]
+            limits = None if largest is None else {"parameters": largest}
+            front = on_the_front([one for one, _ in trusted], limits, self.sizing.name)
+            trusted = [each for each in trusted if any(each[0] is one for one in (*front, best))]
             place = [one is best for one, _ in trusted].index(True)
             with self.clock.stage("last", f"fitting {len(trusted)} networks to all rows"):
                 trusted = last_fits(family, trusted)
@@ -221,7 +226,7 @@ class TableSearch:
             [one for one, _ in trusted],
             expected_scores(
                 [rung.judgement.parts for _, rung in trusted],
-                [one.parameters for one, _ in trusted],
+                [self.sizing.size(one) for one, _ in trusted],
             ),
             replace(best, expected=alone),
             history.thinned(),

@@ -1,4 +1,4 @@
-// Score against parameters: the candidates as radio buttons, all other attempts behind them.
+// Score against size: the candidates as radio buttons, all other attempts behind them.
 const REACH = 20; // pixels from a point to where a click still means it
 const isJudged = (found) => found.score !== null;
 const asJudged = (found) => facts.is_corrected ? `, ${found.judged_words} ${facts.where_judged}` : "";
@@ -6,34 +6,34 @@ const asJudged = (found) => facts.is_corrected ? `, ${found.judged_words} ${fact
 function frontView(host) {
   const candidates = facts.candidates, judged = candidates.filter(isJudged);
   const narrow = host.clientWidth < 560;
-  const place = canvas(host, narrow ? 340 : 430, `${facts.measure} against parameters, ${plural(judged.length, "candidate")}`, "group");
-  const sizes = candidates.map((found) => found.parameters);
+  const place = canvas(host, narrow ? 340 : 430, `${facts.measure} against ${facts.size}, ${plural(judged.length, "candidate")}`, "group");
+  const sizes = candidates.map((found) => found.size);
   const scores = judged.flatMap((found) => [found.score - found.error, found.score + found.error]);
   const x = { log: true, from: Math.min(...sizes) / 1.3, to: Math.max(...sizes, state.budget || 0) * 1.3,
-    name: "parameters", words: whole };
+    name: facts.chip && facts.size === "bytes" ? `bytes of flash, ${facts.chip}` : facts.size, words: whole };
   const y = scoreAxis(Math.min(...scores), Math.max(...scores, facts.tolerance));
   const { box, toX, toY } = axes(place, x, y);
   const { svg } = place;
-  const inside = facts.attempts.filter(([, , size, score]) =>
-    score >= y.from && score <= y.to && size >= x.from && size <= x.to);
+  const inside = facts.attempts.filter(([, , , score, size]) =>
+    size !== null && score >= y.from && score <= y.to && size >= x.from && size <= x.to);
   host.dataset.stretched = y.stretched ? "yes" : "";
   host.dataset.inside = inside.length;
-  for (const [, , size, score] of inside) {
+  for (const [, , , score, size] of inside) {
     svg.append(draw("circle", { class: "attempt", cx: toX(size), cy: toY(score), r: 2.6 }));
   }
   svg.append(draw("line", { class: "rule", x1: box.left, x2: box.right, y1: toY(facts.tolerance), y2: toY(facts.tolerance) }));
   const stairs = [];
   for (const found of judged.filter((each) => each.pick !== "linear")) {
-    if (stairs.length) stairs.push([toX(found.parameters), stairs[stairs.length - 1][1]]);
-    stairs.push([toX(found.parameters), toY(found.score)]);
+    if (stairs.length) stairs.push([toX(found.size), stairs[stairs.length - 1][1]]);
+    stairs.push([toX(found.size), toY(found.score)]);
   }
   svg.append(draw("path", { class: "line blue", d: pathOf(stairs), opacity: 0.4 }));
   if (state.budget) {
     const at = Math.min(Math.max(toX(state.budget), box.left), box.right);
     svg.append(draw("path", { class: "line green", d: `M${at} ${box.top}V${box.bottom}`, "stroke-dasharray": "2 4" }));
   }
-  const group = draw("g", { role: "radiogroup", "aria-label": `Candidates, ${facts.measure} against parameters` });
-  const points = judged.map((found) => frontPoint(found, candidates.indexOf(found), toX(found.parameters), toY(found.score), toY));
+  const group = draw("g", { role: "radiogroup", "aria-label": `Candidates, ${facts.measure} against ${facts.size}` });
+  const points = judged.map((found) => frontPoint(found, candidates.indexOf(found), toX(found.size), toY(found.score), toY));
   group.append(...points.map(({ point }) => point));
   svg.append(group, ...frontMarks(toX, toY, box));
   pointAtTheNearest(svg, place.width, points);
@@ -97,12 +97,12 @@ function frontPoint(found, index, x, y, toY) {
 // The names of the rules beside their picks, apart from each other.
 function frontMarks(toX, toY, box) {
   const marks = [];
-  const taken = facts.candidates.filter(isJudged).map((found) => [toX(found.parameters) - 4, toX(found.parameters) + 4, toY(found.score) + 4]);
+  const taken = facts.candidates.filter(isJudged).map((found) => [toX(found.size) - 4, toX(found.size) + 4, toY(found.score) + 4]);
   const within = budgetPick();
   facts.candidates.forEach((found, index) => {
     const names = [...found.rules, ...(index === within ? ["within budget"] : [])];
     if (!names.length || !isJudged(found)) return;
-    const x = toX(found.parameters), words = names.join(" · ");
+    const x = toX(found.size), words = names.join(" · ");
     const over = toY(found.score) - 16, under = toY(found.score) + 26;
     const wide = words.length * 6.6;
     const anchor = x + wide / 2 > box.right ? "end" : x - wide / 2 < box.left ? "start" : "middle";
@@ -120,7 +120,7 @@ function budgetPick() {
   if (!state.budget) return null;
   let best = null;
   facts.candidates.forEach((found, index) => {
-    if (found.pick === "linear" || found.parameters > state.budget) return;
+    if (found.pick === "linear" || found.size > state.budget) return;
     if (best === null || found.told > facts.candidates[best].told) best = index;
   });
   return best;
@@ -156,13 +156,14 @@ function frontWords() {
 }
 
 function candidateTable() {
-  const head = ["", "parameters", "MACs", facts.measure, facts.where_judged, "rule", "layers"];
-  const numeric = [1, 2, 3, 4];
-  const cell = (tag, words, column) => make(tag, numeric.includes(column) ? { class: "number" } : column === 6 ? { class: "layers" } : {}, words);
+  const bytes = facts.chip ? [`bytes, ${facts.chip}`] : [];
+  const head = ["", "parameters", "MACs", ...bytes, facts.measure, facts.where_judged, "rule", "layers"];
+  const numeric = head.map((_, column) => column).slice(1, -2);
+  const cell = (tag, words, column) => make(tag, numeric.includes(column) ? { class: "number" } : column === head.length - 1 ? { class: "layers" } : {}, words);
   const rows = facts.candidates.map((found, index) => {
     const show = make("button", { type: "button", "aria-label": `Show candidate ${found.pick}` }, String(found.pick));
     const row = make("tr", { "data-index": index }, [make("td", {}, show),
-      ...[whole(found.parameters), whole(found.macs), found.score_with_error, found.judged_words, found.rules.join(", "), found.architecture]
+      ...[whole(found.parameters), whole(found.macs), ...bytes.map(() => whole(found.bytes)), found.score_with_error, found.judged_words, found.rules.join(", "), found.architecture]
         .map((words, column) => cell("td", words, column + 1))]);
     row.addEventListener("click", () => select(index));
     return row;

@@ -73,11 +73,13 @@ function grow() {
 
 // --- tables ---
 function comparisonTable() {
-  const head = ["", "parameters", "MACs", facts.measure, "layers"].map((words, i) =>
-    make("th", { scope: "col", class: i > 0 && i < 4 ? "number" : "" }, words));
+  const bytes = facts.chip ? [`bytes, ${facts.chip}`] : [];
+  const number = (value) => value === null ? "–" : whole(value);
+  const head = ["", "parameters", "MACs", ...bytes, facts.measure, "layers"].map((words, i) =>
+    make("th", { scope: "col", class: i > 0 && words !== "layers" ? "number" : "" }, words));
   const rows = facts.comparison.map((row, i) => make("tr", i ? {} : { class: "first" }, [
     make("th", { scope: "row" }, row.name),
-    ...[whole(row.parameters), row.macs === null ? "–" : whole(row.macs), row.score].map((words) => make("td", { class: "number" }, words)),
+    ...[whole(row.parameters), number(row.macs), ...bytes.map(() => number(row.bytes)), row.score].map((words) => make("td", { class: "number" }, words)),
     make("td", { class: "layers", title: row.architecture }, make("div", {}, row.architecture)),
   ]));
   byId("comparison").append(make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows));
@@ -129,6 +131,7 @@ function controls() {
     state.stop = Number(event.target.value);
     show("stop");
   });
+  byId("budget-unit").textContent = facts.size;
   byId("budget").value = state.budget || "";
   byId("budget").addEventListener("input", (event) => {
     const asked = Number(event.target.value);
