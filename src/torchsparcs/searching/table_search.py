@@ -219,7 +219,8 @@ class TableSearch:
             trusted = [each for each in trusted if any(each[0] is one for one in (*front, best))]
             place = [one is best for one, _ in trusted].index(True)
             with self.clock.stage("last", f"fitting {len(trusted)} networks to all rows"):
-                trusted = last_fits(family, trusted)
+                fits = last_fits(family, trusted)
+            trusted = [(self.sizing.weighed(one), rung) for one, rung in fits]
             best = trusted[place][0]
             alone = best.score  # nobody chose it by these rows
         return Outcome(
