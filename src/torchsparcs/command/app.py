@@ -9,13 +9,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from torchsparcs.command import STOPPED, loading
+from torchsparcs.command import STOPPED, finished, loading
 from torchsparcs.command.messages import is_first_here, one_line_warnings, processes, say, tell
 from torchsparcs.command.options import (
     CHIPS,
     DATASETS,
     ENGINES,
-    FORMATS,
     KINDS,
     RULES,
     SCORINGS,
@@ -25,9 +24,7 @@ from torchsparcs.command.options import (
     Device,
     EngineName,
     Force,
-    Pick,
     Quiet,
-    Run,
     Sheet,
     check_alone,
     checked_device,
@@ -279,135 +276,10 @@ def search(
             tell(str(folder))
 
 
-@app.command()
-def show(run: Run) -> None:
-    """Print the front of a search and what it was found with."""
-    with loading():
-        from torchsparcs.command import runs
-    runs.show(run)
-
-
-@app.command(name="report")
-def write_report(
-    run: Run,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="By default report.html in the run folder."),
-    ] = None,
-    force: Force = False,
-) -> None:
-    """Write the page about a search: one file, for any browser."""
-    with loading():
-        from torchsparcs.command import runs
-    runs.write_report(run, out, force=force)
-
-
-@app.command()
-def predict(
-    run: Run,
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A file with the columns, or a built-in name.")
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="A .csv or .parquet file, instead of printing."
-        ),
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            help="A column of DATA to have beside the predictions, such as an identifier; several "
-            "times for several.",
-        ),
-    ] = None,
-    sheet: Sheet = None,
-    pick: Pick = None,
-    interval: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Of numbers, also from and to between which that share lies, 0.9 say.",
-        ),
-    ] = None,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Leave texts of a CSV as they are that begin like a formula."),
-    ] = False,
-    force: Force = False,
-) -> None:
-    """Predict every row of a table, as CSV. Of classes it gives each one's probability."""
-    with loading():
-        from torchsparcs.command import runs
-    runs.predict(
-        run,
-        data,
-        output,
-        keep=keep or (),
-        sheet=sheet,
-        pick=pick,
-        interval=interval,
-        raw=raw,
-        force=force,
-    )
-
-
-@app.command()
-def export(
-    run: Run,
-    pick: Pick = None,
-    format: Annotated[str, typer.Option(metavar="|".join(FORMATS))] = "onnx",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="By default model-PICK in the run folder."
-        ),
-    ] = None,
-    encoded: Annotated[
-        bool,
-        typer.Option("--encoded", help="ONNX that takes one matrix of encoded columns instead."),
-    ] = False,
-    int8: Annotated[
-        bool, typer.Option("--int8", help="C or ONNX with weights and activities of one byte.")
-    ] = False,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="DATA", help="Rows that --int8 is fitted to and judged by."),
-    ] = None,
-    measure: Annotated[
-        str | None,
-        typer.Option(
-            metavar="|".join(CHIPS), help="What the C takes of a chip: compiled, or predicted."
-        ),
-    ] = None,
-    force: Force = False,
-) -> None:
-    """Write one network as a file that runs elsewhere."""
-    one_of("--format", format, FORMATS)
-    if int8 and format not in ("c", "onnx"):
-        raise typer.BadParameter(f"Expected --format c or onnx. Got {format}.", param_hint="--int8")
-    if measure is not None and format != "c":
-        raise typer.BadParameter(f"Expected --format c. Got {format}.", param_hint="--measure")
-    if int8 != (data is not None):
-        given, lacking = ("--int8", "--data") if int8 else ("--data", "--int8")
-        raise typer.BadParameter(f"Expected {lacking} with it.", param_hint=given)
-    if measure is not None:
-        one_of("--measure", measure, CHIPS)
-    if encoded and format != "onnx":
-        raise typer.BadParameter("Expected --format onnx with it.", param_hint="--encoded")
-    with loading():
-        from torchsparcs.command import runs
-    runs.export(
-        run,
-        format,
-        output,
-        pick=pick,
-        encoded=encoded,
-        calibration=data,
-        chip=measure,
-        force=force,
-    )
+app.command()(finished.show)
+app.command(name="report")(finished.write_report)
+app.command()(finished.predict)
+app.command()(finished.export)
 
 
 @app.command()

@@ -12,7 +12,6 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 
 from torchsparcs.files.byte_counts import bytes_of
@@ -20,7 +19,6 @@ from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
 from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
-from torchsparcs.searching.class_weights import ByClass, class_weighted, weights_by_class
 from torchsparcs.searching.costs import (
     Costs,
     cheaper_networks,
@@ -28,9 +26,10 @@ from torchsparcs.searching.costs import (
     front_by_cost,
     with_costs,
 )
-from torchsparcs.searching.folded import FoldedData, Rows, counted_rows
+from torchsparcs.searching.folded import FoldedData
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
+from torchsparcs.searching.preparing import class_weight_words, prepared
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.sizes import Sizing
@@ -39,8 +38,6 @@ from torchsparcs.searching.table_search import TableSearch, is_auto
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.kinds import Kinds
-from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
-from torchsparcs.tables.streams import RowStream
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.deadline import Deadline, stopped_by_user
 from torchsparcs.training.devices import one_thread, resolve_device
@@ -216,7 +213,7 @@ def search(
             if not isinstance(activation, str):
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
             seed = 0 if seed is None else seed
-            preprocessing, rows, by_class, seen = _prepared(
+            preprocessing, rows, by_class, seen = prepared(
                 X, y, task, sample_weight, class_weight, groups, seed, kinds
             )
             costs = None if costs is None else checked_costs(costs, preprocessing.inputs.names)
@@ -285,7 +282,7 @@ def search(
         "ended": run.clock.ended,
         **score_settings(run.folded.scoring),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
-        "class_weight": _as_text(class_weight),
+        "class_weight": class_weight_words(class_weight),
         **({} if costs is None else {"costs": dict(costs)}),
         "device": asked["device"],
         "seconds": seconds,
@@ -363,55 +360,6 @@ def _seconds(time_budget: float | None, processes: int) -> float | None:
             f"Expected no time_budget where {processes} processes of torch.distributed work."
         )
     return float(time_budget)
-
-
-def _prepared(
-    X: Any,
-    y: Any,
-    task: str,
-    sample_weight: Any,
-    class_weight: Any,
-    groups: Any,
-    seed: int,
-    kinds: Kinds | None,
-) -> tuple[Preprocessing, Rows, ByClass | None, int]:
-    """The preprocessing, rows to work on (X, y, weights, groups), classes, how many there were.
-
-    Classes have their weights, rows theirs times that of their class.
-    """
-    if isinstance(X, np.memmap) and sample_weight is None and groups is None:
-        X, y = RowStream.of((X, y if hasattr(y, "shape") else np.asarray(y))), None
-    if isinstance(X, RowStream):
-        if y is not None or sample_weight is not None or groups is not None:
-            raise ValueError(
-                "Expected neither y nor sample weights nor groups beside a stream. Got some."
-            )
-        sample = X.sample(task, seed, kinds)
-        _check_classes(class_weight, sample.preprocessing.target)
-        by_class = weights_by_class(sample.y, class_weight)
-        rows: Rows = (sample.X, sample.y, class_weighted(sample.y, by_class), None)
-        return sample.preprocessing, rows, by_class, sample.rows
-    if y is None:
-        raise ValueError("Expected a target y beside X, which is no stream of both. Got None.")
-    X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
-    target = Target.fit(y, task, weight)
-    _check_classes(class_weight, target)
-    by_class = weights_by_class(y, class_weight, weight)
-    weight = class_weighted(y, by_class, weight)
-    preprocessing = Preprocessing(Inputs.fit(X, weight, kinds), target)
-    return preprocessing, (X, y, weight, groups), by_class, len(X)
-
-
-def _as_text(class_weight: Any) -> str | dict[str, float] | None:
-    """Class weights as settings have them: labels are texts."""
-    if class_weight is None or isinstance(class_weight, str):
-        return class_weight
-    return {str(label): float(weight) for label, weight in class_weight.items()}
-
-
-def _check_classes(class_weight: Any, target: Target) -> None:
-    if class_weight is not None and target.classes is None:
-        raise ValueError("Expected classes to predict where class_weight is given. Got numbers.")
 
 
 def _whole(name: str, value: Any) -> int:
