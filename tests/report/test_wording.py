@@ -7,7 +7,7 @@ from reports import chain_result, small_result
 
 from torchsparcs import CompactNetwork, SpectralNetwork
 from torchsparcs.report import facts_of
-from torchsparcs.report.wording import judged_by
+from torchsparcs.report.wording import judged_by, ratio_words
 
 
 def caveat(result):
@@ -33,7 +33,7 @@ def test_the_words():
     )
     allowed = SpectralNetwork(binary.settings["widths"]).size.parameters
     assert facts["verdict"] == (
-        f"That is {allowed / one.parameters:.1f} times fewer parameters than the network the "
+        f"That is {ratio_words(allowed, one.parameters)} times fewer parameters than the network the "
         f"search was allowed, 3\u00a0→ 12\u00a0→ 6\u00a0→ 1 ({allowed} parameters). The linear "
         f"model on all columns has {linear.parameters} parameters and reaches "
         f"{100 * linear.expected:.2f} %. The best network has {best.parameters} parameters and "
