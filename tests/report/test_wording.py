@@ -7,7 +7,7 @@ from reports import chain_result, small_result
 
 from torchsparcs import CompactNetwork, SpectralNetwork
 from torchsparcs.report import facts_of
-from torchsparcs.report.wording import judged_by
+from torchsparcs.report.wording import judged_by, ratio_words
 
 
 def caveat(result):
@@ -33,14 +33,18 @@ def test_the_words():
     )
     allowed = SpectralNetwork(binary.settings["widths"]).size.parameters
     assert facts["verdict"] == (
-        f"That is {allowed / one.parameters:.1f} times fewer parameters than the network the "
-        f"search was allowed, 3\u00a0→ 12\u00a0→ 6\u00a0→ 1 ({allowed} parameters). The linear "
+        f"That is {ratio_words(allowed, one.parameters)} times fewer parameters than the network "
+        f"the search was allowed, 3\u00a0→ 12\u00a0→ 6\u00a0→ 1 ({allowed} parameters). The linear "
         f"model on all columns has {linear.parameters} parameters and reaches "
         f"{100 * linear.expected:.2f} %. The best network has {best.parameters} parameters and "
         f"reaches {100 * best.expected:.2f} %. {caveat(binary)}"
     )
+    assert best.standard_error < 3 / 150
+    lowest = 100 * (best.score - 3 / 150)
+    assert facts["tolerance_words"] == f"3 rows below the best, {lowest:.2f} % on the folds"
+    many = dataclasses.replace(binary, settings={**binary.settings, "judged_rows": 15_000})
     lowest = 100 * (best.score - best.standard_error)
-    assert facts["tolerance_words"] == (
+    assert facts_of(many)["tolerance_words"] == (
         f"one standard error below the best, {lowest:.2f} % on the folds"
     )
     lowest = regression.best().score - 0.001  # its error is smaller than that

@@ -7,7 +7,7 @@ from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.visible import shortened
 from torchsparcs.searching.default_scoring import RARE
-from torchsparcs.searching.result import Candidate, SearchResult, is_same
+from torchsparcs.searching.result import FEW_ROWS, Candidate, SearchResult, is_same
 from torchsparcs.searching.scoring import Scoring
 from torchsparcs.training.progress import duration_words
 
@@ -220,8 +220,11 @@ def tolerance_words(result: SearchResult) -> str:
     """What the smallest network may give away."""
     best, allowed, scoring = result.best(), result.tolerance, result.scoring
     times = abs(scoring.style.times) / scoring.style.times
-    is_error = allowed == best.standard_error
-    gap = "one standard error" if is_error else scoring.words(times * allowed)
+    gap = scoring.words(times * allowed)
+    if allowed == best.standard_error:
+        gap = "one standard error"
+    elif scoring.counts and allowed == FEW_ROWS / result.settings["judged_rows"]:
+        gap = f"{FEW_ROWS} rows"
     side = "above" if scoring.is_loss else "below"
     score = scoring.words(best.score - allowed)
     return f"{gap} {side} the best, {score} {where_judged(result.settings)}"
