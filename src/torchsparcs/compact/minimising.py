@@ -42,7 +42,7 @@ def minimised(
             break
         direction = _direction(slope, steps, changes, scale)
         promise = (slope * direction).sum(dim=1)
-        uphill = promise >= 0
+        uphill = ~(promise < 0)  # or nowhere
         direction = torch.where(uphill[:, None], -slope * scale[:, None], direction)
         promise = torch.where(uphill, (slope * direction).sum(dim=1), promise)
         there = point + length[:, None] * direction

@@ -167,7 +167,7 @@ class Executor:
         """Write down what came of a part, in the place of how far it was."""
         self.steps.keep(_named(name, part), outcome)
         checkpoint = self.steps.path(_named(name, part), CHECKPOINT)
-        if checkpoint is not None:
+        if checkpoint is not None and not self.steps.deadline.is_stopped:  # else nothing was kept
             self.first(lambda: checkpoint.unlink(missing_ok=True))
 
 

@@ -24,7 +24,7 @@ import joblib
 import torch
 
 from torchsparcs.parallel.engine import Engine, Function
-from torchsparcs.training.deadline import stop_all
+from torchsparcs.training.deadline import go_on, stop_all
 
 MOST = 8  # processes: more have too little to do
 LOAD, LOOKS, BETWEEN = Path("/proc/loadavg"), 10, 0.01  # how often to look at it, and seconds
@@ -213,6 +213,7 @@ def work() -> None:
     _send(answered, b"")  # it has begun
     while True:
         function, item = questions.get(), questions.get()
+        go_on()  # whose time is over is told again
         try:
             answer = pickle.dumps((True, pickle.loads(function)(pickle.loads(item))))
         except Exception as error:

@@ -28,6 +28,7 @@ from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch
 from torchsparcs.tables.columns import check_known
 from torchsparcs.tables.preprocessing import Inputs
+from torchsparcs.training.deadline import NEVER
 
 Costs = Mapping[str, float]
 
@@ -66,7 +67,7 @@ def cheaper_networks(
 
     ``some`` is any network of the search ``run``, for what goes in and out.
     """
-    folded, seed, family = run.folded, run.seed, DenseFamily(run.folded, run.executor)
+    folded, seed, family = run.whole, run.seed, DenseFamily(run.whole, run.executor)
     rows, like = FitRows.of(folded, seed), _like(some, run)
     turns = max(FEWEST_TURNS, round(TURNS * min(1.0, run.config.steps / SearchConfig.steps)))
     networks, decays, kinds = [], [], []
@@ -84,12 +85,15 @@ def cheaper_networks(
         return []
     weights = rows.weights.repeat(len(kinds), 1)
     pair = rows.inputs, rows.targets
-    found = fitted(networks, pair, weights, decays, rows.task, turns=turns)
+    deadline = run.clock.deadline or NEVER
+    found = fitted(networks, pair, weights, decays, rows.task, turns=turns, deadline=deadline)
     starts = range(0, len(found), folded.fits)
     groups = [found[start : start + folded.fits] for start in starts]
     judgements = [family.judge([group])[0] for group in groups]
     return [
-        Candidate.of(compact(group[-1]), judgement, 0.0 if shape.layers else None, None)
+        run.sizing.weighed(
+            Candidate.of(compact(group[-1]), judgement, 0.0 if shape.layers else None, None)
+        )
         for group, judgement, shape in zip(groups, judgements, kinds, strict=True)
         if judgement.is_borne_out
     ]
@@ -121,14 +125,17 @@ def _without(direct: DirectSpace, is_left_out: Tensor) -> DirectSpace:
 
 
 def front_by_cost(
-    candidates: Sequence[Candidate], max_parameters: int | None = None
+    candidates: Sequence[Candidate], limits: Mapping[str, int] | None = None
 ) -> list[Candidate]:
     """Those with a better score than all that cost no more, with the score to be expected.
 
     It is that of the best network that costs no more, among those that are small enough.
     """
-    allowed = math.inf if max_parameters is None else max_parameters
-    small = [each for each in candidates if each.parameters <= allowed]
+    small = [
+        each
+        for each in candidates
+        if all(getattr(each, size) <= most for size, most in (limits or {}).items())
+    ]
     judged = [(each.parts, each.cost or 0.0) for each in small if each.parts is not None]
     expected = expected_scores([part for part, _ in judged], [cost for _, cost in judged])
     return corrected(on_the_front(small, size="cost"), expected, size="cost")

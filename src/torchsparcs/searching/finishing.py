@@ -92,7 +92,8 @@ class Finishing:
         if not rungs or self.clock.is_over:
             return []
         with self.clock.stage("teacher", "asking a teacher"):
-            said = self.family.executor.steps.step("lessons", lambda: lessons(self.rows, self.seed))
+            ask = partial(lessons, self.rows, self.outputs, self.seed)
+            said = self.family.executor.steps.step("lessons", ask)
             self.rows = replace(self.rows, lessons=said)
         found: list[Cooked] = []
         decays: dict[str, float] = {}

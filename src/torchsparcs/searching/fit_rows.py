@@ -79,7 +79,9 @@ class FitRows:
 
     def loss(self, group: list[DirectSpace]) -> float:
         """The mean loss of the fits of a group on the rows that judge them."""
-        each, shares = row_losses(group, self.judging, self.task), self.shares[: len(group)]
+        device = group[0].weights.device
+        judging = self.judging[0].to(device), self.judging[1].to(device)
+        each, shares = row_losses(group, judging, self.task), self.shares[: len(group)].to(device)
         return float(((each * shares).sum() / shares.sum()).nan_to_num(nan=math.inf))
 
     def fitted(

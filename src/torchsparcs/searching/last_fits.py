@@ -76,7 +76,10 @@ def _drawn(kind: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 def last_fits(family: DenseFamily, found: Sequence[Judged]) -> list[Judged]:
     """What was ``found``, fitted to all rows of ``family`` from where it is, and judged."""
     folded, groups = family.folded, [rung.networks for _, rung in found]
-    work = partial(_fits, folded.pair, folded.member_weights(1), folded.loss)
+    rows, weights = folded.pair, folded.member_weights(1)
+    if family.executor.engine.workers > 1:  # it is sent
+        rows, weights = (rows[0].cpu(), rows[1].cpu()), weights.cpu()
+    work = partial(_fits, rows, weights, folded.loss)
     made = family.shared_out("last fits", work, groups, [DECAY] * len(groups))
     after = []
     for (before, rung), (group,) in zip(found, made, strict=True):

@@ -183,8 +183,8 @@ class NetworkSearch:
             todo = [
                 fit for fit, name in enumerate(names) if done[name] is None and name not in begun
             ]
-            with self.clock.stage("training", "training"):
-                turn = self._turn(len(todo))
+            with self.clock.stage("training", "training", 1 + len(begun)):
+                turn = self._turn(max(1, len(todo)))
                 items = [
                     (networks[fit], *self.folded.of_fit(fit), self.config, turn) for fit in todo
                 ]

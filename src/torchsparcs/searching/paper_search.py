@@ -1,23 +1,27 @@
 """The search of a table as the paper would do it: its recipe, its pruning, and nothing else."""
 
+import contextlib
 import math
 from dataclasses import replace
+from typing import Any
 
 from torchsparcs.compact.direct import DirectSpace, direct_space, simplified
 from torchsparcs.cutting.eigenvalues import prune_eigenvalues
 from torchsparcs.cutting.ladder import Ladder
+from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.dense import DenseFamily
 from torchsparcs.searching.finishing import LINEAR
-from torchsparcs.searching.table_search import Outcome, TableSearch
+from torchsparcs.searching.table_search import Outcome, Rung, TableSearch
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
+from torchsparcs.training.deadline import OutOfTime
 from torchsparcs.training.history import History
-from torchsparcs.training.progress import stage
 
 WEIGHTS = [1e-3, 1e-4, 1e-5]  # the range that the paper names
 EPOCHS = 300
 EVERY = 10  # rows, of which one says what may be pruned
+SHARES = {"linear": 0.2, "training": 0.8}  # what the stages are expected to take
 
 
 class PaperSearch(TableSearch):
@@ -27,17 +31,26 @@ class PaperSearch(TableSearch):
     linear model is trained in the same way. No network is refitted, fine-tuned or cut further.
     """
 
+    def __init__(self, *args: Any, **options: Any):
+        super().__init__(*args, **options)
+        self.clock = Clock(self.executor, SHARES)
+
     def run(self, largest: int | None) -> Outcome:
         """Train, prune and judge; nothing larger than ``largest`` is kept."""
         weights = self.penalty_weights or WEIGHTS
         ladder = Ladder(DenseFamily(self.folded, self.executor))
-        with stage("training as the paper does", self.progress):
-            population, history = self._trained_as_written("paper", self.widths, weights)
+        with self.clock.stage("linear", "the linear model, as the paper trains"):
+            self.executor.deadline = None  # it is trained whatever happens
             ends = (self.widths[0], self.widths[-1])
-            perceptron, _ = self._trained_as_written("paper, linear", ends, [0.0])
-        with stage("pruning by eigenvalues", self.progress):
+            perceptron, history = self._trained_as_written("paper, linear", ends, [0.0])
+            linear = [replace(rung, group=LINEAR) for rung in ladder.top(self._pruned(perceptron))]
+        rungs: list[Rung] = []
+        with (
+            contextlib.suppress(OutOfTime),
+            self.clock.stage("training", "training and pruning as the paper does"),
+        ):
+            population, history = self._trained_as_written("paper", self.widths, weights)
             rungs = ladder.top(self._pruned(population))
-        linear = [replace(rung, group=LINEAR) for rung in ladder.top(self._pruned(perceptron))]
         return self._outcome([*linear, *rungs], linear, weights, history, largest)
 
     def _trained_as_written(

@@ -101,13 +101,14 @@ def refit(
     ]
     sizes = [sizing.size(candidate) for candidate in after]
     expected = expected_scores([judgement.parts for judgement in judgements], sizes)
+    limits = sizing.within_reach(after)
     by_cost: list[Candidate] = []
     if (costs := settings.get("costs")) is not None:
         after = with_costs(after, result.preprocessing.inputs, costs)
-        cheap = front_by_cost(after, settings["max_parameters"])
+        cheap = front_by_cost(after, limits)
         by_cost = [each.in_units(folded.scoring.unit) for each in cheap]
-    front = on_the_front(after, sizing.limits, sizing.name)
-    front = corrected(front, expected, sizing.limits.get(sizing.name), sizing.name)
+    front = on_the_front(after, limits, sizing.name)
+    front = corrected(front, expected, limits.get(sizing.name), sizing.name)
     linear = dataclasses.replace(after[0], expected=after[0].score)  # nobody chose it
     unit = folded.scoring.unit
     front, linear = [each.in_units(unit) for each in front], linear.in_units(unit)

@@ -225,8 +225,6 @@ def search(
                 scoring=scoring,
                 by_class=by_class,
             ).to(on)
-            if config.paper and time_budget is not None:
-                raise ValueError("Expected no time_budget where the paper's recipe is asked for.")
             run = (PaperSearch if config.paper else TableSearch)(
                 folded,
                 preprocessing.target.outputs,
@@ -290,16 +288,18 @@ def search(
         "versions": versions(),
     }
     candidates, linear = outcome.candidates, outcome.linear
+    kept = {**sizing.limits}
+    if run.clock.ended is not None:
+        kept = sizing.within_reach(candidates)  # with what there was time for
+    elif "parameters" in kept and outcome.budget is not None:
+        kept["parameters"] = max(outcome.budget, kept["parameters"])
     by_cost: list[Candidate] = []
     if costs is not None and preprocessing is not None and linear is not None:
         *candidates, linear = with_costs([*candidates, linear], preprocessing.inputs, costs)
         cheap = with_costs(cheap, preprocessing.inputs, costs)
-        by_cost = front_by_cost([*candidates, *cheap], outcome.budget)
-    limits_kept = {**sizing.limits}
-    if "parameters" in limits_kept and outcome.budget is not None:
-        limits_kept["parameters"] = max(outcome.budget, limits_kept["parameters"])
-    front = on_the_front(candidates, limits_kept, size)
-    front = corrected(front, outcome.expected, limits_kept.get(size), size)
+        by_cost = front_by_cost([*candidates, *cheap], kept)
+    front = on_the_front(candidates, kept, size)
+    front = corrected(front, outcome.expected, kept.get(size), size)
     unit = run.folded.scoring.unit
     front, linear = [each.in_units(unit) for each in front], linear and linear.in_units(unit)
     return SearchResult(

@@ -1,6 +1,6 @@
 """The sizes that a front can be drawn against: what a network costs where it will run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -84,6 +84,13 @@ class Sizing:
         if "bytes" in self.limits:
             limits.append(max(1, self.limits["bytes"] // BYTES_OF_A_NUMBER))
         return min(limits, default=None)
+
+    def within_reach(self, candidates: Sequence[Candidate]) -> dict[str, int]:
+        """The limits, raised to the smallest of ``candidates`` where none is within."""
+        return {
+            name: max(limit, min(SIZES[name].of(each) for each in candidates))
+            for name, limit in self.limits.items()
+        }
 
     def weighed(self, candidate: Candidate) -> Candidate:
         """``candidate`` with its bytes, where they are asked for."""

@@ -214,15 +214,18 @@ class TableSearch:
                 largest = smallest
         if self.whole is not self.folded:
             family = DenseFamily(self.whole, self.executor)
-            limits = None if largest is None else {"parameters": largest}
+            limits = self.sizing.within_reach([one for one, _ in trusted])
             front = on_the_front([one for one, _ in trusted], limits, self.sizing.name)
             trusted = [each for each in trusted if any(each[0] is one for one in (*front, best))]
             place = [one is best for one, _ in trusted].index(True)
-            with self.clock.stage("last", f"fitting {len(trusted)} networks to all rows"):
+            with (
+                contextlib.suppress(OutOfTime),
+                self.clock.stage("last", f"fitting {len(trusted)} networks to all rows"),
+            ):
                 fits = last_fits(family, trusted)
-            trusted = [(self.sizing.weighed(one), rung) for one, rung in fits]
-            best = trusted[place][0]
-            alone = best.score  # nobody chose it by these rows
+                trusted = [(self.sizing.weighed(one), rung) for one, rung in fits]
+                best = trusted[place][0]
+                alone = best.score  # nobody chose it by these rows
         return Outcome(
             [one for one, _ in trusted],
             expected_scores(

@@ -1,5 +1,7 @@
 """A teacher for small networks: a forest, and what it says of rows that its trees have not seen."""
 
+import warnings
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -8,29 +10,31 @@ from torchsparcs.searching.fit_rows import FitRows
 from torchsparcs.training.quantiles import quantile_level
 
 TREES = 100
+MOST_ENTRIES = 2_000_000  # rows times columns of one forest: a larger one would take too long
 
 
-def lessons(rows: FitRows, seed: int) -> Tensor | None:
+def lessons(rows: FitRows, outputs: int, seed: int) -> Tensor | None:
     """What a forest says of the rows of each fit, (fits, rows, O); None for quantiles.
 
     A forest is grown on the rows of one fit, and of each row only those trees speak that have not
     seen it: neither the rows that judge nor a label of its own are in what a network is taught. Of
     classes they are probabilities. Where no tree may speak, and of other rows, the target stands.
+    How much rows count is left to the fits of the networks. Very large tables have no teacher.
     """
-    if quantile_level(rows.task) is not None:
+    if quantile_level(rows.task) is not None or rows.inputs.numel() > MOST_ENTRIES:
         return None
     x, y = rows.inputs.cpu().double().numpy(), rows.targets.cpu().double().numpy()
-    said = [_out_of_bag(x, y, weights, rows.task, seed) for weights in rows.weights.cpu().numpy()]
+    said = [_out_of_bag(x, y, seen > 0, rows.task, outputs, seed) for seen in rows.weights.cpu()]
     return torch.from_numpy(np.stack(said)).float().to(rows.inputs.device)
 
 
 def _out_of_bag(
-    x: np.ndarray, y: np.ndarray, weights: np.ndarray, task: str, seed: int
+    x: np.ndarray, y: np.ndarray, is_seen: Tensor, task: str, outputs: int, seed: int
 ) -> np.ndarray:
     """(rows, O) of one fit."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
-    seen = weights > 0
+    seen = is_seen.numpy()
     options = {
         "n_estimators": TREES,
         "bootstrap": True,
@@ -38,19 +42,21 @@ def _out_of_bag(
         "random_state": seed % 2**32,
         "n_jobs": 1,
     }
-    if task == "regression":
-        said = y.reshape(len(y), -1).copy()
-        forest = ExtraTreesRegressor(**options)
-        forest.fit(x[seen], y[seen].squeeze(), sample_weight=weights[seen])
-        spoken = forest.oob_prediction_.reshape(int(seen.sum()), -1)
-    else:
-        classes = int(y.max()) + 1
-        one_hot = np.eye(max(2, classes))[y.reshape(-1).astype(int)]
-        forest = ExtraTreesClassifier(**options)
-        forest.fit(x[seen], y[seen].reshape(-1).astype(int), sample_weight=weights[seen])
-        chances = np.zeros((int(seen.sum()), one_hot.shape[1]))
-        chances[:, forest.classes_] = forest.oob_decision_function_
-        binary = task == "binary"
-        said, spoken = (one_hot[:, 1:], chances[:, 1:]) if binary else (one_hot, chances)
-    said[seen] = np.where(np.isfinite(spoken), spoken, said[seen])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Some inputs do not have OOB scores", UserWarning)
+        if task == "regression":
+            said = y.reshape(len(y), -1).copy()
+            forest = ExtraTreesRegressor(**options).fit(x[seen], y[seen].squeeze())
+            spoken = forest.oob_prediction_.reshape(int(seen.sum()), -1)
+            has_voice = np.isfinite(spoken).all(axis=1)
+        else:
+            classes = y.reshape(-1).astype(int)
+            one_hot = np.eye(max(2, outputs))[classes]
+            forest = ExtraTreesClassifier(**options).fit(x[seen], classes[seen])
+            chances = np.zeros((int(seen.sum()), one_hot.shape[1]))
+            chances[:, forest.classes_] = np.nan_to_num(forest.oob_decision_function_)
+            has_voice = chances.sum(axis=1) > 0.5
+            is_binary = task == "binary"
+            said, spoken = (one_hot[:, 1:], chances[:, 1:]) if is_binary else (one_hot, chances)
+    said[seen] = np.where(has_voice[:, None], spoken, said[seen])
     return said

@@ -55,7 +55,8 @@ class Deadline:
 
     def part(self, share: float) -> "Deadline":
         """That of a part, which has a share of the time that is left."""
-        return Deadline(time.time() + share * self.left, self)
+        left = self.left
+        return Deadline(time.time() + (left if math.isinf(left) else share * left), self)
 
     def stop(self) -> None:
         """Make it now."""
@@ -82,8 +83,13 @@ class Turn(NamedTuple):
 
 
 def stop_all() -> None:
-    """End the work of this process, whatever its deadlines."""
+    """End the work of this process, whatever its deadlines, until it goes on."""
     _stopped.set()
+
+
+def go_on() -> None:
+    """Begin other work, which has a time of its own."""
+    _stopped.clear()
 
 
 @contextlib.contextmanager
