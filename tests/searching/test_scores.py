@@ -136,7 +136,7 @@ def test_a_function_of_ones_own():
     assert scoring.score(said, true, share) == pytest.approx(said_yes.mean())
     known = recorded_scoring(score_settings(scoring), aim)
     assert (known.label, known.words(0.25)) == ("found", "0.2500")
-    with pytest.raises(ValueError, match=r"a function, 'found', which a folder does not hold"):
+    with pytest.raises(ValueError, match=r"a function, 'found', which a result does not hold"):
         known.score(said, true, share)
     plain = scoring_of(lambda estimator, X, y: 0.5, aim)
     with pytest.raises(ValueError, match="Expected a scorer that takes sample_weight"):

@@ -106,7 +106,8 @@ class SearchResult(Explanations):
         """The best score to be expected of a network whose columns cost at most that."""
         if not self.by_cost:
             raise ValueError("Expected a search with costs of its columns. This one had none.")
-        fitting = [each for each in self.by_cost if each.cost is not None and each.cost <= most]
+        both = (*self.by_cost, *self.front)
+        fitting = [each for each in both if each.cost is not None and each.cost <= most]
         if not fitting:
             raise ValueError(
                 f"Expected a budget of at least {self.by_cost[0].cost:g}, which the cheapest "

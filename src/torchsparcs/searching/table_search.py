@@ -340,7 +340,7 @@ class TableSearch:
         shrink, networks = self.config.shrink, [each for rung in top for each in rung.networks]
         size = max(map(parameter_count, networks)) * shrink
         size = size if largest is None else min(size, largest)
-        smallest = min(math.floor(size), max(SMALLEST_CUT, 2 * self.smallest))
+        smallest = min(math.floor(size), max(SMALLEST_CUT, self.smallest))
         sizes = []
         while size > smallest:
             sizes.append(math.floor(size))

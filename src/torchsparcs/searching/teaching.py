@@ -9,7 +9,7 @@ from torch import Tensor
 from torchsparcs.searching.fit_rows import FitRows
 from torchsparcs.training.quantiles import quantile_level
 
-TREES = 100
+TREES, FEWEST = 100, 10  # trees, and rows that they are grown on
 MOST_ENTRIES = 2_000_000  # rows times columns of one forest: a larger one would take too long
 
 
@@ -35,6 +35,9 @@ def _out_of_bag(
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
     seen = is_seen.numpy()
+    if seen.sum() < FEWEST:  # every tree has seen them
+        known = y if task == "regression" else np.eye(max(2, outputs))[y.reshape(-1).astype(int)]
+        return known[:, 1:] if task == "binary" else known.reshape(len(y), -1)
     options = {
         "n_estimators": TREES,
         "bootstrap": True,
@@ -46,7 +49,7 @@ def _out_of_bag(
         warnings.filterwarnings("ignore", "Some inputs do not have OOB scores", UserWarning)
         if task == "regression":
             said = y.reshape(len(y), -1).copy()
-            forest = ExtraTreesRegressor(**options).fit(x[seen], y[seen].squeeze())
+            forest = ExtraTreesRegressor(**options).fit(x[seen], said[seen].squeeze())
             spoken = forest.oob_prediction_.reshape(int(seen.sum()), -1)
             has_voice = np.isfinite(spoken).all(axis=1)
         else:
