@@ -90,7 +90,7 @@ def test_the_expected_score_is_that_of_the_choice_among_what_costs_no_more(resul
     assert found[0].expected == expected_scores(parts[:2], [0, 0])[0]
     assert found[1].expected == expected_scores(parts, [0, 0, 5])[5]
     largest = max(each.parameters for each in three[:2])
-    assert len(front_by_cost(three[:2], max_parameters=largest)) == 1
+    assert len(front_by_cost(three[:2], {"parameters": largest})) == 1
 
 
 def test_bad_ones():
