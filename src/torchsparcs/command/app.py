@@ -198,7 +198,7 @@ def search(
     time_budget: Annotated[
         str | None,
         typer.Option(
-            metavar="30s|5m|1h", help="End the search by then with the best front so far."
+            metavar="30s|5m|1h", help="End by then with the best front so far."
         ),
     ] = None,
     device: Device = "auto",
