@@ -190,9 +190,9 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     ((150, 3), True)
 
     Args:
-        widths, max_parameters, validation, scoring, penalty_weights, kinds, activation,
-            time_budget, device: as in ``search``; ``score`` is accuracy, or R², whatever the
-            scoring.
+        widths, max_parameters, validation, penalty_weights, kinds: as in ``search``.
+        activation, time_budget, device: as in ``search``.
+        scoring: as in ``search``; the method ``score`` is accuracy, or R², whatever the scoring.
         pick: from the front, "smallest" (within a standard error of the best score) or "best".
         steps: of the training; by default as many as ``SearchConfig`` says.
         class_weight: {label: weight}, "balanced" (each class counts the same, whatever its rows

@@ -31,6 +31,7 @@ def prune_eigenvalues(
     network that is left, and with data a smaller one than this rule finds.
 
     >>> from torchsparcs import SpectralNetwork, prune_eigenvalues
+    >>> _ = torch.manual_seed(0)
     >>> network = SpectralNetwork([1, 4, 1])
     >>> _ = network.hidden_eigenvalues[0].data.copy_(torch.tensor([1.0, 1e-6, -2.0, 0.0]))
     >>> x = torch.linspace(-1, 1, 50)[:, None]
