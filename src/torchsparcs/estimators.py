@@ -21,7 +21,7 @@ from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
 from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.standardization import weights_of
-from torchsparcs.tables.target import has_target
+from torchsparcs.tables.target_values import has_target
 from torchsparcs.training.tasks import evaluation_mode
 
 PICKS = ("smallest", "best")

@@ -92,8 +92,9 @@ def of_table(table: pd.DataFrame, y, activation="relu") -> Case:
     with torch.no_grad():
         raw = deployed.network(deployed.preprocessing.inputs.transform(table))
     if target.classes is None:
-        values = target.predict(raw).reshape(len(table), -1)
-        answers = np.concatenate([values, values], axis=1)
+        values, outputs = target.predict(raw).reshape(len(table), -1), target.in_units(raw)
+        assert (values != outputs).any()  # some end at the bounds
+        answers = np.concatenate([outputs, values], axis=1)
     else:
         shares = target.probabilities(raw)
         answers = np.column_stack([raw, shares.argmax(axis=1), shares])

@@ -182,6 +182,14 @@ class TestJudging:
             assert judgement.parts.numpy() == pytest.approx(share * scores, rel=1e-5)
         assert judgements[0].score > judgements[1].score
 
+    def test_what_is_said_beyond_the_bounds_counts_as_their_end(self, weights, validation):
+        target = torch.randn(60, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+        found = folded(target, "regression", validation, weights)
+        bounded = dataclasses.replace(found, bounded=lambda output: output.clamp(-1, 1))
+        (far,) = bounded.judge(Constant([[-9.0]] * found.fits))
+        (end,) = found.judge(Constant([[-1.0]] * found.fits))
+        assert (far.score, far.loss, far.own) == (end.score, end.loss, end.own)
+
     def test_classes(self, weights, validation):
         found = folded(CLASSES, "multiclass", validation, weights)
         logits = [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]]

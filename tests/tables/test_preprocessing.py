@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -226,6 +227,22 @@ def test_targets_have_the_types_of_their_task_and_predictions_their_units():
         three.predict(torch.zeros(2, 1))
     with pytest.raises(ValueError, match=r"labels in 'y' among 'a', 'b', 'c'. Got 'x', 'z'"):
         three.transform(list("axz"))
+
+
+def test_no_answer_lies_half_of_the_range_beyond_what_was_seen():
+    target = Target.fit(pd.DataFrame({"a": [0.0, 1.0, 4.0], "b": [-30.0, 10.0, 20.0]}))
+    assert (target.low, target.high) == ((-2.0, -55.0), (6.0, 45.0))
+    far = torch.tensor([[-100.0, 100.0], [0.1, -0.1], [100.0, -100.0]])
+    said = target.predict(far)
+    assert said[[0, 2]].tolist() == [[-2.0, 45.0], [6.0, -55.0]]
+    np.testing.assert_allclose(target.in_units(target.bounded(far)), said, rtol=1e-6)
+    assert torch.equal(target.bounded(far)[1], far[1])
+    assert target.in_units(far).min() < -1000
+    assert Target.fit([0.0, 1.5e308], task="regression").low == ()  # no number lies beyond
+    classes = Target.fit(list("abc"))
+    assert classes.bounded(far) is far
+    with pytest.raises(ValueError, match="bounds for each of 2 outputs, low below high"):
+        replace(target, low=target.high)
 
 
 @pytest.mark.parametrize(

@@ -197,9 +197,7 @@ def search(
     seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
     time_budget: Annotated[
         str | None,
-        typer.Option(
-            metavar="30s|5m|1h", help="End by then with the best front so far."
-        ),
+        typer.Option(metavar="30s|5m|1h", help="End by then with the best front so far."),
     ] = None,
     device: Device = "auto",
     engine: EngineName = "auto",

@@ -24,7 +24,7 @@ from torchsparcs.searching.result import Candidate, SearchResult, load_result
 from torchsparcs.tables.columns import check_known, check_names
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.readers import read_table
-from torchsparcs.tables.target import with_targets
+from torchsparcs.tables.target_values import with_targets
 from torchsparcs.tables.writers import WRITERS, without_formulas
 from torchsparcs.training.tasks import resolve_task
 

@@ -52,6 +52,8 @@ def _float_layers(program: Program) -> Iterable[Array]:
     for place, layer in enumerate(program.layers, 1):
         yield Array(f"bias_{place}", layer.bias)
         yield from _blocks(place, layer.blocks)
+    if len(program.ends) > 1:
+        yield Array("ends", np.array(program.ends, dtype=np.float32))
 
 
 def _ranges(network: QuantizedNetwork) -> Iterable[Array]:

@@ -42,6 +42,8 @@ class DeployedNetwork(nn.Module):
         self.scale: Tensor
         self.output_mean: Tensor
         self.output_scale: Tensor
+        self.least: Tensor  # that is answered, where it is bounded
+        self.most: Tensor
         self.sources: Tensor  # of what tells that a number is missing, its supplied column
         self.order: Tensor  # of the network's inputs: supplied columns, then what tells
         told = [*inputs.indicators]
@@ -53,6 +55,8 @@ class DeployedNetwork(nn.Module):
             ("scale", inputs.scale),
             ("output_mean", target.mean),
             ("output_scale", target.scale),
+            ("least", target.low),
+            ("most", target.high),
         ):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
         self._warn_of_large_targets()
@@ -79,7 +83,8 @@ class DeployedNetwork(nn.Module):
         output = self.network(standard.masked_fill(values.isnan(), 0.0).float())
         task = self.preprocessing.target.task
         if task == "regression":
-            return (output.double() * self.output_scale + self.output_mean).float()
+            values = output.double() * self.output_scale + self.output_mean
+            return (values.clamp(self.least, self.most) if len(self.least) else values).float()
         if task == "binary":
             return torch.cat([-output, output], dim=-1).sigmoid()
         return output.softmax(dim=-1)

@@ -17,7 +17,7 @@ def description(program: Program, *, is_int8: bool = False) -> list[str]:
     lines += ["", f"It takes {count} number{'s' * (count > 1)} x:"]
     fields = enumerate(program.fields)
     lines += [f'  x[{place}] "{field.name}"{_notes(field)}' for place, field in fields]
-    lines += ["", *_missing(program, is_int8), *_answers(program)]
+    lines += ["", *_missing(program, is_int8), *_answers(program, () if is_int8 else program.ends)]
     return [part for line in lines for part in _wrapped(commented(line))]
 
 
@@ -56,11 +56,13 @@ def _missing(program: Program, is_int8: bool) -> list[str]:
     return lines
 
 
-def _answers(program: Program) -> list[str]:
+def _answers(program: Program, ends: tuple[tuple[float, float], ...]) -> list[str]:
     if program.target is None:
         return [f"It gives {program.outputs} number{'s' * (program.outputs > 1)}."]
     names = ", ".join(f'"{name}"' for name in program.target.names)
     if not program.classes:
-        return [f"It gives {names}."]
+        ranges = "; ".join(f"{low:.6g} to {high:.6g}" for low, high in ends)
+        bound = f", from {ranges}: no answer lies beyond" if ranges else ""
+        return [f"It gives {names}{bound}."]
     classes = ", ".join(f'{place} "{label}"' for place, label in enumerate(program.classes))
     return [f"It gives the class of {names}: {classes}."]

@@ -192,6 +192,15 @@ class Program:
             sources = np.concatenate([sources, active], axis=1)
         return heard
 
+    @property
+    def ends(self) -> tuple[tuple[float, float], ...]:
+        """The least and the most that is answered, of each output; () where nothing bounds."""
+        if self.target is None:
+            return ()
+        pairs = (*zip(self.target.low, self.target.high, strict=True),)
+        largest = np.finfo(np.float32).max
+        return pairs if all(abs(end) < largest for pair in pairs for end in pair) else ()
+
     def standard(self, outputs: np.ndarray) -> np.ndarray:
         """Outputs (n, outputs) as the network itself has them: of a regression, standardised."""
         if self.target is None or self.task != "regression":

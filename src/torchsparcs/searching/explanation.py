@@ -14,7 +14,8 @@ from torchsparcs.tables.columns import Table, check_known
 from torchsparcs.tables.dates import DAY, START
 from torchsparcs.tables.encoding import REST, Column
 from torchsparcs.tables.preprocessing import Inputs
-from torchsparcs.tables.target import Target, with_targets
+from torchsparcs.tables.target import Target
+from torchsparcs.tables.target_values import with_targets
 from torchsparcs.training.tasks import evaluation_mode, resolve_task
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Folded data: the rows of a search, what networks are fitted to and how the others judge them."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +25,7 @@ from torchsparcs.searching.scoring import MOST_PARTS, Scoring
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.standardization import weights_of
-from torchsparcs.tables.target import has_target, warn_of_missing_targets
+from torchsparcs.tables.target_values import has_target, warn_of_missing_targets
 from torchsparcs.training.data import digest
 from torchsparcs.training.tasks import predict
 
@@ -44,7 +45,8 @@ class FoldedData:
         - weights (rows,), how much each row counts
         - clusters (rows,), whole numbers that are the same for rows that depend on each other
 
-    Of classes, networks will be calibrated where ``is_calibrated`` says so.
+    Of classes, networks will be calibrated where ``is_calibrated`` says so. What networks put out
+    is judged as ``bounded`` has it.
     """
 
     inputs: Tensor
@@ -55,6 +57,7 @@ class FoldedData:
     scoring: Scoring
     clusters: Tensor | None = None
     is_calibrated: bool = False
+    bounded: Callable[[Tensor], Tensor] | None = None
 
     @classmethod
     def of(
@@ -115,6 +118,7 @@ class FoldedData:
             resolved,
             clusters,
             is_calibrated=target.classes is not None,
+            bounded=target.bounded,
         )
 
     @property
@@ -213,6 +217,7 @@ class FoldedData:
         Every row counts with the output of the fit that was not fitted to it.
         """
         rows = self.folds.judged
+        output = output if self.bounded is None else self.bounded(output)
         target, weight = self.targets[rows], self.weights[rows].double()
         place = torch.arange(len(rows), device=output.device)
         share, part = weight / weight.sum(), self._parts(rows)

@@ -71,7 +71,8 @@ def _labels(target: Tensor, aim: Target) -> np.ndarray:
     """The target as it was before it was encoded."""
     if aim.classes is not None:
         return np.array(aim.classes)[target.cpu().round().long().numpy()]
-    return aim.predict(target.reshape(len(target), -1))
+    values = aim.in_units(target.reshape(len(target), -1))
+    return values[:, 0] if aim.outputs == 1 else values
 
 
 def _estimator(output: Tensor, aim: Target) -> Any:

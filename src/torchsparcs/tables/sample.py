@@ -14,7 +14,7 @@ from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.kinds import Kinds, tell_strays
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.statistics import InputStatistics, MixedColumns, TargetStatistics
-from torchsparcs.tables.target import warn_of_missing_targets, with_targets
+from torchsparcs.tables.target_values import warn_of_missing_targets, with_targets
 
 MOST_ROWS, MOST_CELLS = 2**20, 50_000_000  # of a sample
 LEAST_ROWS = 10_000  # of a sample, however wide

@@ -37,9 +37,8 @@ from torchsparcs.tables.recognition import (
     text_column,
 )
 from torchsparcs.tables.standardization import MergedMoments
-from torchsparcs.tables.target import (
-    CHOICES,
-    Target,
+from torchsparcs.tables.target import CHOICES, Target, ends_of
+from torchsparcs.tables.target_values import (
     target_columns,
     target_numbers,
     target_table,
@@ -374,10 +373,10 @@ class TargetStatistics(_Statistics):
                 f"Expected numbers in {quoted(self.names)} that are written as in the first chunk. "
                 "Got others: make them numbers."
             )
-        mean, scale, _ = self.merged.moments()
+        mean, scale = (tuple(part.tolist()) for part in self.merged.moments()[:2])
         writings = () if self.writing is None else (self.writing,)
-        learnt = (tuple(mean.tolist()), tuple(scale.tolist()))
-        return replace(target, mean=learnt[0], scale=learnt[1], writings=writings)
+        low, high = ends_of(self.merged.low, self.merged.high)
+        return replace(target, mean=mean, scale=scale, writings=writings, low=low, high=high)
 
     def _few_rows(self) -> Any:
         """Rows from which ``Target.fit`` learns all but mean and scale: it looks at which values

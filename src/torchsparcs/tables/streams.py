@@ -24,7 +24,7 @@ from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.readers import open_table
 from torchsparcs.tables.sample import StreamSample, sampled
 from torchsparcs.tables.statistics import MixedColumns
-from torchsparcs.tables.target import has_target, warn_of_missing_targets, with_targets
+from torchsparcs.tables.target_values import has_target, warn_of_missing_targets, with_targets
 from torchsparcs.tables.text_files import END
 
 POOL = 8  # blocks whose rows are shuffled together

@@ -1,7 +1,5 @@
 """The target y: labels become class numbers, numbers are standardised, and predictions go back."""
 
-import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,31 +10,28 @@ from torch import Tensor
 
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import (
-    DATES,
     Table,
-    array_of,
     check_names,
-    rows_of,
     weighted_rows,
 )
 from torchsparcs.tables.entries import (
-    NUMBERS,
-    as_numbers,
-    check_finite,
-    count_bad,
-    entries_of,
-    is_missing,
     number,
-    numbers_in,
     parsed_numbers,
     text_of,
 )
 from torchsparcs.tables.standardization import check_bounded, check_moments, moments, standardized
+from torchsparcs.tables.target_values import (
+    target_columns,
+    target_numbers,
+    target_table,
+    target_writing,
+)
 from torchsparcs.tables.writing import Writing, tell_guesses
 from torchsparcs.training.tasks import TASKS
 
 Label = str | int | bool | float
 DIGITS = 8  # of an output in float32, in units of the target's scale
+BEYOND = 0.5  # of the range of a target that an answer may lie outside of it
 CHOICES = ("auto", "classification", *TASKS)
 
 
@@ -49,6 +44,9 @@ class Target(Record):
         task: "regression", "binary" (one logit) or "multiclass" (one for each class).
         classes: the sorted labels, in their own type; None for regression.
         mean, scale: of each output of a regression; () for classes.
+        low, high: the least and most that is answered, half of the range that was seen beyond it,
+            so that a row far from all others is not answered by a line drawn far; () for classes
+            and where nothing bounds.
         writings: how each output is written that is text, "€9,492"; () where all are numbers.
 
     Shape:
@@ -73,6 +71,8 @@ class Target(Record):
     mean: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
     writings: tuple[Writing | None, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if (
@@ -88,6 +88,7 @@ class Target(Record):
             if self.classes is not None:
                 raise ValueError(f"Expected no classes for regression. Got {self.classes!r}.")
             check_moments(self.mean, self.scale, len(self.names))
+            self._check_ends()
             return
         least, most = {"binary": (2, 2), "multiclass": (2, np.inf)}.get(self.task, (1, 0))
         if (
@@ -101,6 +102,24 @@ class Target(Record):
                 f"different classes of one type. Got {self.task!r} and {self.classes!r}."
             )
         check_moments(self.mean, self.scale, 0)
+        if self.low or self.high:
+            raise ValueError(f"Expected no bounds of classes. Got {self.low!r}, {self.high!r}.")
+
+    def _check_ends(self) -> None:
+        ends = (self.low, self.high)
+        if ends == ((), ()):
+            return
+        sizes = [len(end) for end in ends if isinstance(end, tuple)]
+        numbers = [number for end in ends for number in end]
+        if (
+            sizes != [len(self.names)] * 2
+            or not all(isinstance(each, float) and np.isfinite(each) for each in numbers)
+            or not all(low < high for low, high in zip(*ends, strict=True))
+        ):
+            raise ValueError(
+                f"Expected bounds for each of {len(self.names)} outputs, low below high. Got "
+                f"{self.low!r}, {self.high!r}."
+            )
 
     @classmethod
     def fit(cls, y: Any, task: str = "auto", sample_weight: Any = None) -> "Target":
@@ -132,8 +151,16 @@ class Target(Record):
                 f"Expected a target that varies. Got one value throughout {quoted(flat)}."
             )
         check_bounded("a target", names, mean, scale)
-        moments_of = {"mean": tuple(mean.tolist()), "scale": tuple(scale.tolist())}
-        return cls(names, task, **moments_of, writings=writings if any(writings) else ())
+        low, high = ends_of(values.min(axis=0), values.max(axis=0))
+        return cls(
+            names,
+            task,
+            mean=tuple(mean.tolist()),
+            scale=tuple(scale.tolist()),
+            writings=writings if any(writings) else (),
+            low=low,
+            high=high,
+        )
 
     @classmethod
     def of_outputs(cls, task: str, outputs: int) -> "Target":
@@ -204,14 +231,32 @@ class Target(Record):
     def predict(self, output: Tensor) -> np.ndarray:
         """Turn ``output`` (rows, outputs), raw, into labels (rows,) or values in their units.
 
-        Values are float64, (rows,) for one output and else (rows, outputs).
+        Values are float64, (rows,) for one output and else (rows, outputs), none below
+        :attr:`low` or above :attr:`high`.
         """
         raw = self._checked(output)
         if self.classes is None:
-            values = raw.numpy() * np.array(self.scale) + np.array(self.mean)
+            values = self.in_units(raw)
+            if self.low:
+                values = np.clip(values, self.low, self.high)
             return values[:, 0] if self.outputs == 1 else values
         chosen = (raw[:, 0] > 0).long() if self.task == "binary" else raw.argmax(dim=1)
         return np.array(self.classes)[chosen.numpy()]
+
+    def in_units(self, standard: Tensor) -> np.ndarray:
+        """Numbers of a regression, standardised, in units of their own, (rows, outputs)."""
+        return self._checked(standard).numpy() * np.array(self.scale) + np.array(self.mean)
+
+    def bounded(self, output: Tensor) -> Tensor:
+        """``output`` (..., outputs), raw, as far as :meth:`predict` follows it."""
+        if not self.low:
+            return output
+        ends = [
+            (output.new_tensor(end, dtype=torch.float64) - output.new_tensor(self.mean))
+            / output.new_tensor(self.scale, dtype=torch.float64)
+            for end in (self.low, self.high)
+        ]
+        return output.clamp(*(end.to(output.dtype) for end in ends))
 
     def probabilities(self, output: Tensor) -> np.ndarray:
         """Turn ``output`` (rows, outputs), raw, into probabilities: float64 (rows, classes)."""
@@ -250,68 +295,21 @@ class Target(Record):
         return output.detach().cpu().double()
 
 
+def ends_of(least: np.ndarray, most: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The bounds of answers for targets between ``least`` and ``most``, (outputs,) each."""
+    with np.errstate(over="ignore"):
+        room = BEYOND * (most - least)
+        ends = least - room, most + room
+    if not np.isfinite(ends).all():
+        return (), ()
+    return tuple(ends[0].tolist()), tuple(ends[1].tolist())
+
+
 def _rounded(values: np.ndarray, scale: float) -> np.ndarray:
     """``values`` with the digits that a float32 in units of ``scale`` has."""
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.round(values, DIGITS - int(np.ceil(np.log10(scale))))
     return np.where(np.isfinite(rounded), rounded, values)  # of huge numbers it overflows
-
-
-def target_table(y: Any) -> Table:
-    """``y`` (rows,) or (rows, outputs) as a table whose columns are y, or y0, y1, ..."""
-    if hasattr(y, "to_frame"):
-        y = y.to_frame()
-    elif not hasattr(y, "columns"):
-        y = array_of(y)
-        y = y[:, None] if y.ndim == 1 else y
-    return Table.of(y, prefix="y")
-
-
-def has_target(y: Any) -> np.ndarray:
-    """Whether each row of ``y`` (rows, ...) has all its targets: bool (rows,)."""
-    y = y.to_pandas() if hasattr(y, "to_pandas") else y
-    missing = np.asarray(pd.isna(y if hasattr(y, "iloc") else array_of(y)))
-    return np.asarray(~missing.any(axis=tuple(range(1, missing.ndim))))
-
-
-def with_targets(X: Any, y: Any) -> tuple[Any, Any, int]:
-    """The rows of X and y that have all their targets, and how many have not."""
-    counts = has_target(y)
-    if counts.all():
-        return X, y, 0
-    return rows_of(X, counts), rows_of(y, counts), len(counts) - int(counts.sum())
-
-
-def warn_of_missing_targets(missing: int, rows: int) -> None:
-    """Warn that some of ``rows`` rows are left out; a ValueError where all of them are."""
-    if missing and missing == rows:
-        raise ValueError(f"Expected rows with a target. Got {rows} in which it is missing.")
-    if missing:
-        warnings.warn(
-            f"The target is missing in {missing:,} of {rows:,} rows: they are left out.",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def target_columns(table: Table) -> list[tuple[str, np.ndarray]]:
-    """The names and values of the outputs; a ValueError where some are missing."""
-    names = ("y",) if table.names == ("y0",) and not table.is_named else table.names
-    columns = [(name, table.column(index)) for index, name in enumerate(names)]
-    bad = []
-    for name, values in columns:
-        if any(isinstance(value, DATES) for value in entries_of(values[:1])):
-            raise ValueError(
-                f"Expected numbers or text to predict. Got dates in {name!r}: turn them into "
-                "numbers, such as the days since a first one."
-            )
-        if values.dtype.kind == "O":
-            missing = sum(map(is_missing, values.tolist()))
-            bad += [f"{missing} missing in {name!r}"] if missing else []
-        else:
-            bad += count_bad(name, values)
-    check_finite(bad)
-    return columns
 
 
 def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
@@ -326,24 +324,6 @@ def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
     distinct = len(np.unique(numbers))
     is_whole = bool((numbers == np.round(numbers)).all())
     return is_whole and (distinct <= 2 or (distinct <= 20 and 10 * distinct <= len(numbers)))
-
-
-def target_writing(values: np.ndarray) -> Writing | None:
-    """How the numbers of a target are written that is text; None for plain ones and other text."""
-    is_plain = values.dtype.kind in NUMBERS or numbers_in(values) is not None
-    return None if is_plain else Writing.of(dict.fromkeys(values.tolist()))
-
-
-def target_numbers(
-    columns: Sequence[tuple[str, np.ndarray]], writings: Sequence[Writing | None] = ()
-) -> np.ndarray:
-    """The values of a regression's targets, (rows, outputs), all of them finite."""
-    found = []
-    for (name, values), writing in zip(columns, writings or [None] * len(columns), strict=True):
-        parse = number if writing is None else writing.number
-        found.append(as_numbers(values, name, "a numeric target for regression", parse))
-        check_finite(count_bad(name, found[-1]))
-    return np.column_stack(found)
 
 
 def _sorted_labels(name: str, values: np.ndarray) -> tuple[Label, ...]:
