@@ -49,6 +49,9 @@ def to_c(network: Any, path: str | Path) -> None:
         program,
         parts="int8.jinja" if is_quantized else "float.jinja",
         quantized=network if is_quantized else None,
+        without_floats=(
+            f"defined(__AVR__) || defined(__SOFTFP__) || defined({prefix.upper()}_WITHOUT_FLOATS)"
+        ),
         constants=constants,
         readers={array.name: array.reader for array in constants},
         loop_of=written.loop,
