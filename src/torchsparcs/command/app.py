@@ -131,6 +131,10 @@ def search(
         str | None,
         typer.Option(metavar="|".join(CHIPS), help="Whose bytes; by default cortex-m4."),
     ] = None,
+    int8: Annotated[
+        bool,
+        typer.Option("--int8", help="Bytes are those of int8, and the front says what it scores."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="The folder to write to; by default a new one in runs."),
@@ -229,6 +233,7 @@ def search(
         "max_bytes": max_bytes_of(max_bytes),
         "size": one_of("--size", size, SIZES),
         "chip": None if chip is None else one_of("--chip", chip, CHIPS),
+        "int8": int8,
         "pick": one_of("--pick", pick, RULES),
         "validation": validation_of(validation),
         "group": group,

@@ -174,6 +174,10 @@ class Program:
                     f"Expected rows of shape (rows, inputs), inputs up to {max(self.reads)}. "
                     f"Got {encoded.shape}."
                 )
+        return self.fields_of(encoded)
+
+    def fields_of(self, encoded: np.ndarray) -> np.ndarray:
+        """The same of encoded columns (n, supplied), as ``Inputs.encode`` gives them."""
         numbers = [field.taken(encoded) for field in self.fields]
         return np.stack(numbers, axis=1).astype(np.float32)
 
