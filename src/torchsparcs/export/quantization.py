@@ -132,17 +132,13 @@ def quantize(network: Any, X: Any) -> QuantizedNetwork:
         True
     """
     program = program_of(network)
+    _check(program)  # before rows that may not belong to it
     return quantized(program, program.rows(X))
 
 
 def quantized(program: Program, rows: np.ndarray) -> QuantizedNetwork:
     """``program`` in int8, fitted to ``rows`` (n, fields) as :meth:`Program.rows` gives them."""
-    check_int8(program.activation, hidden=len(program.layers) > 1)
-    if program.starts[-1] > MOST_SOURCES:
-        raise ValueError(
-            f"Expected at most {MOST_SOURCES:,} inputs and neurons for int8, whose sums have 32 "
-            f"bits. Got {program.starts[-1]:,}."
-        )
+    _check(program)
     if not len(rows):
         raise ValueError("Expected rows to find the ranges of int8. Got none.")
     features = program.featured(rows)
@@ -179,6 +175,15 @@ def check_int8(activation: str, *, hidden: bool = True) -> None:
     """A ValueError where networks with hidden neurons of that activation cannot be int8."""
     if activation != "relu" and hidden:
         raise ValueError(f"Expected hidden neurons to be ReLUs for int8. Got {activation}.")
+
+
+def _check(program: Program) -> None:
+    check_int8(program.activation, hidden=len(program.layers) > 1)
+    if program.starts[-1] > MOST_SOURCES:
+        raise ValueError(
+            f"Expected at most {MOST_SOURCES:,} inputs and neurons for int8, whose sums have 32 "
+            f"bits. Got {program.starts[-1]:,}."
+        )
 
 
 def _bytes_of(program: Program, inputs: ByteInputs, rows: np.ndarray) -> np.ndarray:
