@@ -298,7 +298,7 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=20, help="searches with 1 and with 2 threads"
     )
-    parser.add_argument("--steps", type=int, default=100, help="of the training of each search")
+    parser.add_argument("--steps", type=int, default=30, help="of the training of each search")
     parser.add_argument("--widths", type=int, nargs="+", default=[16, 8], help="of hidden layers")
     parser.add_argument("--workers", type=int, default=1, help="processes at a time")
     parser.add_argument("--minutes", type=float, default=1e6, help="until no more are begun")

@@ -379,22 +379,27 @@ def scores(n_jobs=None):
     return cross_val_score(model, table.X, table.y, cv=2, n_jobs=n_jobs).tolist()
 
 
+@pytest.fixture(scope="module")
+def expected() -> list[float]:
+    return scores()
+
+
 class TestJoblib:
     """scikit-learn's own parallelism over fits of an estimator."""
 
-    def test_loky(self):
+    def test_loky(self, expected):
         with joblib.parallel_backend("loky"):
-            assert scores(2) == scores()
+            assert scores(2) == expected
 
-    def test_ray(self, cluster):
+    def test_ray(self, cluster, expected):
         from ray.util.joblib import register_ray
 
         register_ray()
         with joblib.parallel_backend("ray"):
-            assert scores(2) == scores()
+            assert scores(2) == expected
 
-    def test_dask(self):
+    def test_dask(self, expected):
         distributed = pytest.importorskip("distributed")
         options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
         with distributed.Client(**options), joblib.parallel_backend("dask"):
-            assert scores(2) == scores()
+            assert scores(2) == expected
