@@ -63,6 +63,7 @@ def parts_of(network: Program | QuantizedNetwork) -> dict[str, float]:
         **{name: forms.count(name) for name in ("dense", "indexed", "masked")},
         "layers of one": sum(len(layer.bias) == 1 for layer in network.layers),
         "one number": len(program.numbers) == 1,
+        "two numbers": len(program.numbers) == 2,  # loops that are written out
         "numbers": bool(program.numbers),
         "filled": bool(program.numbers) and program.fills,
         "scattered": bool(program.numbers) and program.is_scattered,

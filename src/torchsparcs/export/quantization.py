@@ -26,7 +26,7 @@ RIDGE = 0.01  # of each source's second moment, for the refit of weights to roun
 LARGEST_BIAS, MOST_SOURCES = 2**29, 2**16  # no sum of bytes times bytes leaves 31 bits
 LARGEST_UNIT = 2.0**90  # of an output: no sum of such leaves float32
 UNIT_BITS = 8  # of what one of a sum is worth
-FINEST_BIAS = 4  # bits that all biases lose: a strong weight is worth eight of such units
+FINEST_BIAS = 4  # bits that hidden biases lose: a strong weight is worth eight of such units
 COARSEST_BIAS = 6  # bits that the biases of a layer may lose to fit into two bytes
 FACTOR_BITS, SUM_BITS = 8, 22  # no product of a factor and a sum leaves 31 bits
 UNEVEN_BITS = 3  # that factors of a layer may differ by: with more, ranges would be too wide
@@ -157,7 +157,8 @@ def quantized(program: Program, rows: np.ndarray) -> QuantizedNetwork:
         is_compared = is_last and len(program.classes) > 0
         whole, bias, scale = _rounded(start, sources, heard[place], is_common=is_compared)
         blocks = joined([Block(b.first, whole[:, b.first : b.last]) for b in layer.blocks])
-        rounded = _short(QuantizedLayer(bias, blocks, scale[:1] if is_compared else scale))
+        rounded = QuantizedLayer(bias, blocks, scale[:1] if is_compared else scale)
+        rounded = _short(rounded, 0 if is_last else FINEST_BIAS)
         if is_last:
             if scale.max() > LARGEST_UNIT:
                 raise ValueError("Expected a target that int8 can hold: divide it by a constant.")
@@ -250,10 +251,13 @@ def _written(units: torch.Tensor) -> torch.Tensor:
     return torch.ldexp((digits * 2**UNIT_BITS).ceil(), powers - UNIT_BITS)
 
 
-def _short(layer: QuantizedLayer) -> QuantizedLayer:
-    """The layer with biases that fit into two bytes, where they lose few bits by that."""
+def _short(layer: QuantizedLayer, least: int) -> QuantizedLayer:
+    """The layer with biases that fit into two bytes, where they lose few bits by that.
+
+    They lose ``least`` at least: of outputs none, as classes may differ by their biases alone.
+    """
     needed = int(abs(layer.bias.astype(np.int64)).max()).bit_length() - 15
-    shift = needed if FINEST_BIAS < needed <= COARSEST_BIAS else FINEST_BIAS
+    shift = needed if least < needed <= COARSEST_BIAS else least
     most = np.iinfo(np.int16).max if needed <= COARSEST_BIAS else LARGEST_BIAS >> shift
     short = np.clip(np.round(layer.bias / 2**shift), -most, most).astype(np.int32)
     return layer._replace(bias=short << shift, bias_shift=shift)
