@@ -32,6 +32,7 @@ from torchsparcs.command.options import (
     max_bytes_of,
     numbers,
     one_of,
+    pick_of,
     seconds_of,
     validation_of,
 )
@@ -138,9 +139,9 @@ def search(
     pick: Annotated[
         str,
         typer.Option(
-            metavar="|".join(RULES),
-            help="The network to export: the best score, or the smallest network within one "
-            "standard error of it.",
+            metavar="|".join((*RULES, "cost:X")),
+            help="The network to export: the best score, the smallest network within one standard "
+            "error of it, or with --cost the best whose columns cost at most X.",
         ),
     ] = "smallest",
     validation: Annotated[
@@ -229,7 +230,7 @@ def search(
         "max_bytes": max_bytes_of(max_bytes),
         "size": one_of("--size", size, SIZES),
         "chip": None if chip is None else one_of("--chip", chip, CHIPS),
-        "pick": one_of("--pick", pick, RULES),
+        "pick": pick_of(pick, with_costs=cost is not None),
         "validation": validation_of(validation),
         "group": group,
         "time": time,

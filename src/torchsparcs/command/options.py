@@ -66,6 +66,23 @@ def one_of(name: str, value: str, known: Sequence[str]) -> str:
     return value
 
 
+def pick_of(text: str, *, with_costs: bool) -> str:
+    """``text`` where it is a rule that a search can keep to, else a usage error."""
+    if not text.startswith("cost:"):
+        return one_of("--pick", text, (*RULES, "cost:X") if with_costs else RULES)
+    if not with_costs:
+        raise typer.BadParameter(f"Expected --cost FILE with {text}.", param_hint="--pick")
+    try:
+        is_price = float(text.removeprefix("cost:")) >= 0
+    except ValueError:
+        is_price = False
+    if not is_price:
+        raise typer.BadParameter(
+            f"Expected a cost from 0 on, as in cost:12.5. Got {text!r}.", param_hint="--pick"
+        )
+    return text
+
+
 def check_alone(context: typer.Context, option: str, *others: str) -> None:
     """A usage error where more was given than ``option`` and those that may go with it."""
     allowed = {name.removeprefix("--") for name in (option, *others)}
