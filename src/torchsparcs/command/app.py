@@ -173,6 +173,18 @@ def search(
             metavar="balanced|LABEL=X,LABEL=X", help="How much the rows of each class count."
         ),
     ] = None,
+    no_calibration: Annotated[
+        bool,
+        typer.Option("--no-calibration", help="Leave probabilities as they were fitted."),
+    ] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Rows to search on where there are twice as many; by default 15,000.",
+        ),
+    ] = None,
     cost: Annotated[
         Path | None,
         typer.Option(
@@ -236,6 +248,8 @@ def search(
         "time": time,
         "scoring": scoring,
         "class_weight": class_weight_of(class_weight),
+        "calibrate": not no_calibration,
+        "sample": sample,
         "widths": numbers("--widths", widths, int),
         "penalty_weights": numbers("--penalty-weights", penalty_weights, float),
         "steps": steps,

@@ -59,6 +59,8 @@ class Job(Record):
     time: str | None = None
     scoring: str = "auto"
     class_weight: str | dict[str, float] | None = None
+    calibrate: bool = True
+    sample: int | None = None
     costs: dict[str, float] | None = None
     widths: tuple[int, ...] | None = None
     penalty_weights: tuple[float, ...] | None = None
@@ -113,6 +115,7 @@ class Job(Record):
                 groups=groups,
                 scoring=self.scoring,
                 class_weight=self.class_weight,
+                calibrate=self.calibrate,
                 penalty_weights=self.penalty_weights or "auto",
                 max_parameters=self.max_parameters,
                 max_bytes=self.max_bytes,
@@ -138,9 +141,9 @@ class Job(Record):
                     steps.remove()  # of its files job.json first: from there on it is finished
 
     def _config(self) -> SearchConfig:
-        if self.steps is None:
-            return SearchConfig(paper=self.paper)
-        return SearchConfig(paper=self.paper, steps=self.steps, longest=self.steps)
+        given = {"steps": self.steps, "longest": self.steps, "sample": self.sample}
+        known: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+        return SearchConfig(paper=self.paper, **known)
 
     def _begin(self, folder: Path, steps: Steps) -> None:
         steps.clear()

@@ -101,12 +101,20 @@ def _choices(result: SearchResult) -> dict[str, str | None]:
         "probabilities": (
             None
             if target.classes is None
-            else "They hold as they were fitted."
-            if heat == 1
-            else f"Outputs were divided by {heat:.3g}, so that they hold on rows that judge; it "
-            "changes no label."
+            else "They are as they were fitted, as asked for."
+            if not settings.get("calibrate", True)
+            else f"{_heat(heat)}; --no-calibration leaves them as they were fitted."
+        ),
+        "sample": (
+            f"{_sample(settings)}; --sample N chooses how many." if _sample(settings) else None
         ),
     }
+
+
+def _heat(temperature: float) -> str:
+    if temperature == 1:
+        return "They hold as they were fitted"
+    return f"Outputs were divided by {temperature:.3g}, so that they hold on rows that judge"
 
 
 def _aim(result: SearchResult, target: Target) -> dict[str, str]:

@@ -45,8 +45,9 @@ class FoldedData:
         - weights (rows,), how much each row counts
         - clusters (rows,), whole numbers that are the same for rows that depend on each other
 
-    Of classes, networks will be calibrated where ``is_calibrated`` says so. What networks put out
-    is judged as ``bounded`` has it.
+    Of classes of a table it is told how often probabilities came true, and networks will be
+    calibrated where ``is_calibrated`` says so. What networks put out is judged as ``bounded`` has
+    it.
     """
 
     inputs: Tensor
@@ -56,6 +57,7 @@ class FoldedData:
     task: str
     scoring: Scoring
     clusters: Tensor | None = None
+    has_classes: bool = False
     is_calibrated: bool = False
     bounded: Callable[[Tensor], Tensor] | None = None
 
@@ -72,6 +74,7 @@ class FoldedData:
         seed: int,
         scoring: Any = "auto",
         by_class: ByClass | None = None,
+        calibrate: bool = True,
     ) -> "FoldedData":
         """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
 
@@ -82,7 +85,10 @@ class FoldedData:
                 is fitted to.
             scoring: as in :func:`torchsparcs.search`, or one that is resolved.
             by_class: how much rows of a pair count; ``weight`` has it of the others.
+            calibrate: whether networks of classes will be.
         """
+        if not isinstance(calibrate, bool):
+            raise ValueError(f"Expected calibrate to be True or False. Got {calibrate!r}.")
         target = preprocessing.target
         inputs, targets = _transformed(preprocessing, X, y)
         weights = torch.ones(len(inputs)) if weight is None else torch.from_numpy(weight).float()
@@ -117,7 +123,8 @@ class FoldedData:
             target.task,
             resolved,
             clusters,
-            is_calibrated=target.classes is not None,
+            has_classes=target.classes is not None,
+            is_calibrated=calibrate and target.classes is not None,
             bounded=target.bounded,
         )
 
@@ -231,6 +238,7 @@ class FoldedData:
                 scoring=self.scoring,
                 task=self.task,
                 loss=self.loss,
+                has_classes=self.has_classes,
                 is_calibrated=self.is_calibrated,
             )
             for group in output.unflatten(0, (-1, self.fits))

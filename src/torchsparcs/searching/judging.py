@@ -62,6 +62,7 @@ def judgement_of(
     scoring: Scoring,
     task: str,
     loss: str,
+    has_classes: bool,
     is_calibrated: bool,
 ) -> Judgement:
     """The judgement by what others ``said`` of rows, and the network its ``own``, (n, ...) each.
@@ -70,6 +71,7 @@ def judgement_of(
         share: (n,), how much each row counts, of one.
         part: (n,), which rows belong together, from 0.
         loss: the task that networks were trained for, maybe a quantile.
+        has_classes: whether it is told how often probabilities came true.
         is_calibrated: whether the network will be, see :mod:`torchsparcs.searching.calibration`.
     """
     losses = resolve_task(loss).losses
@@ -101,7 +103,7 @@ def judgement_of(
     judgement = judgement._replace(answers=ANSWERS[task](said.cpu(), target.cpu()))
     if task == "regression":
         return judgement._replace(residuals=_residuals(said, target))
-    if not is_calibrated:
+    if not has_classes:
         return judgement
     return judgement._replace(reliability=reliability(said, target, share))
 

@@ -66,6 +66,7 @@ def search(
     sample_weight: Any = None,
     class_weight: Any = None,
     scoring: Any = "auto",
+    calibrate: bool = True,
     kinds: Kinds | None = None,
     costs: Costs | None = None,
     activation: str = "relu",
@@ -112,8 +113,8 @@ def search(
             missing; all of it becomes standardised numbers, and how travels with the result.
             A :class:`RowStream` or a memory map need not fit into memory: one pass learns from all
             rows how to standardise them, and draws those the search works on. From 30,000 rows on
-            it searches on 15,000 of them; what is on the front is then fitted to all, and judged by
-            rows outside the sample.
+            it searches on 15,000 of them (``SearchConfig.sample``); what is on the front is then
+            fitted to all, and judged by rows outside the sample.
         y: (rows,), or (rows, outputs) for regression; a stream has its own.
         network: a :class:`SpectralNetwork`, :class:`SpectralChain` or :class:`SpectralCNN` to be
             searched in place of dense networks for a table. X and y are then arrays or tensors as
@@ -143,6 +144,8 @@ def search(
             "mape", "pinball_0.9", of which the last three are trained for too; or a scorer of
             scikit-learn's, by name or as it is. "auto" is R², or accuracy, or where a class is rare
             (below a fifth of an even share) log loss.
+        calibrate: whether outputs of classes are divided by a temperature, where that makes their
+            probabilities hold better on rows that judge; no label changes.
         kinds: what columns are, by their names, where the data do not show it: "number", "text",
             "date", "day-month-year", "month-day-year", or the categories in their order, as in
             ``{"zip": "text", "size": ["S", "M", "L"]}``. What is not of the kind is missing.
@@ -193,6 +196,7 @@ def search(
                 "penalty_weights": not is_auto(penalty_weights),
                 "activation": activation != "relu",
                 "class_weight": class_weight is not None,
+                "calibrate": calibrate is not True,
                 "kinds": kinds is not None,
                 "costs": costs is not None,
                 "size": size != "parameters",
@@ -224,6 +228,7 @@ def search(
                 seed=seed,
                 scoring=scoring,
                 by_class=by_class,
+                calibrate=calibrate,
             ).to(on)
             run = (PaperSearch if config.paper else TableSearch)(
                 folded,
@@ -245,6 +250,7 @@ def search(
             **run.asked,
             **sizing.settings,
             "time_budget": time_budget,
+            "calibrate": calibrate,
             "scoring": run.folded.scoring.name,
             "device": str(executor.place or on),
             "threads": threads,
@@ -281,6 +287,7 @@ def search(
         **score_settings(run.folded.scoring),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
         "class_weight": class_weight_words(class_weight),
+        "calibrate": calibrate,
         **({} if costs is None else {"costs": dict(costs)}),
         "device": asked["device"],
         "seconds": seconds,
