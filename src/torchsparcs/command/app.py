@@ -146,7 +146,10 @@ def search(
     ] = "smallest",
     validation: Annotated[
         str,
-        typer.Option(metavar="SHARE|FOLDS", help="The rows that judge: 0.2 of them, or 4 folds."),
+        typer.Option(
+            metavar="SHARE|FOLDS|FOLDSxTIMES",
+            help="The rows that judge: 0.2 of them, 4 folds, or 3x2, three folds dealt out twice.",
+        ),
     ] = "auto",
     group: Annotated[
         str | None,

@@ -4,6 +4,7 @@ Nothing here loads torch: the names of choices are written out for the help, and
 equal to the tables in the rooms that know them.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -152,14 +153,14 @@ def max_bytes_of(text: str | None) -> int | None:
 
 
 def validation_of(text: str) -> str | int | float:
-    """ "auto", a share such as 0.2 or a number of folds."""
-    if text == "auto":
+    """ "auto", a share such as 0.2, a number of folds, or folds dealt out several times, 3x2."""
+    if text == "auto" or re.fullmatch("[0-9]+x[0-9]+", text):
         return text
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
         raise typer.BadParameter(
-            f"Expected auto, a share such as 0.2 or a number of folds. Got {text!r}.",
+            f"Expected auto, a share such as 0.2, a number of folds or 3x2. Got {text!r}.",
             param_hint="--validation",
         ) from None
 

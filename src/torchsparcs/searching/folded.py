@@ -114,7 +114,15 @@ class FoldedData:
             of_pair = class_weighted(y, by_class)
             of_pair = np.ones(len(others[0])) if of_pair is None else of_pair
             weights = torch.cat([weights, torch.from_numpy(of_pair).float()])
+        if folds.source is not None:
+            inputs, targets, weights = (each[folds.source] for each in (inputs, targets, weights))
+            clusters = folds.source if clusters is None else clusters[folds.source]
         resolved = scoring_for(scoring, target, targets, weights, folds.judged)
+        if folds.source is not None and resolved.is_foreign:
+            raise ValueError(
+                "Expected folds in which every row judges once where a scorer of scikit-learn's "
+                f"judges. Got others, and {resolved.name!r}."
+            )
         return cls(
             inputs,
             targets,
@@ -184,7 +192,7 @@ class FoldedData:
         folds = self.folds
         count = folds.judges if count is None else count
         judge = torch.where(folds.judge < count, folds.judge, -1)
-        return replace(self, folds=Folds(folds.fitted[:count], judge))
+        return replace(self, folds=Folds(folds.fitted[:count], judge, folds.source))
 
     def member_weights(self, groups: int) -> Tensor:
         """What each row of :attr:`pair` counts for each member, (groups · fits, rows)."""
@@ -212,6 +220,11 @@ class FoldedData:
         stride = max(1, math.ceil(len(rows) / count))
         return self.inputs[rows[::stride]].double()
 
+    @cached_property
+    def judged_rows(self) -> int:
+        """How many rows judge, each counted once however often it does; they come first."""
+        return self.folds.judged_rows
+
     @torch.no_grad()
     def judge(self, population: nn.Module) -> list[Judgement]:
         """The judgement of each group of a population's members."""
@@ -238,6 +251,7 @@ class FoldedData:
                 scoring=self.scoring,
                 task=self.task,
                 loss=self.loss,
+                rows=self.judged_rows,
                 has_classes=self.has_classes,
                 is_calibrated=self.is_calibrated,
             )

@@ -28,10 +28,10 @@ Judged = tuple[Candidate, Rung[DirectSpace, Judgement]]
 def sampled(folded: FoldedData, count: int, seed: int) -> tuple[FoldedData, FoldedData]:
     """``count`` rows to search on, and those of the last fits: all of them, judged by the others.
 
-    Where there are less than twice as many, both are ``folded``. Each class and each judge has its
-    share of the sample; a rare one has more, whose rows count less.
+    Where there are less than twice as many, or some judge twice, both are ``folded``. Each class
+    and each judge has its share of the sample; a rare one has more, whose rows count less.
     """
-    if len(folded.inputs) < 2 * count:
+    if len(folded.inputs) < 2 * count or folded.folds.source is not None:
         return folded, folded
     kind = folded.folds.judge + 1
     if folded.has_classes:

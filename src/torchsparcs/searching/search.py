@@ -125,9 +125,10 @@ def search(
         widths: of the hidden layers, the most that a network may use.
         task: "regression", "classification", or "auto" to tell by the target.
         validation: "auto" (three folds; from 10,000 rows a fifth held out; for a network a tenth),
-            a share of the rows, a number of folds, a splitter of scikit-learn's (``GroupKFold``,
-            ``TimeSeriesSplit``), or a pair (X, y). No network is fitted to the rows of a pair; nor
-            is a network of your own to the share that is held out, so that it is trained once.
+            a share of the rows, a number of folds, "3x2" for three folds dealt out twice, a
+            splitter of scikit-learn's (``GroupKFold``, ``TimeSeriesSplit``), or a pair (X, y). No
+            network is fitted to the rows of a pair; nor is a network of your own to the share that
+            is held out, so that it is trained once.
         groups: (rows,), what a splitter keeps together.
         penalty_weights: "auto", or the path itself; the linear model is always added.
         max_parameters: nothing larger is kept; of a network, where all are, the smallest.
@@ -279,7 +280,8 @@ def search(
         "rows": run.whole.rows,
         "rows_seen": seen,
         "rows_searched": run.folded.rows,
-        "judged_rows": len(run.whole.folds.judged),
+        "judged_rows": run.whole.judged_rows,
+        "judged_times": len(run.whole.folds.judged) / run.whole.judged_rows,
         "fits": run.folded.fits,
         **sizing.settings,
         "time_budget": time_budget,
