@@ -57,6 +57,13 @@ def test_nobody_who_chose_judges_in_the_end(validation):
         assert not seen & {tuple(row) for row in judged}
 
 
+def test_rows_that_judge_are_at_most_half_in_the_sample():
+    few = (X[:30], Y[:30])
+    data = folded(validation=few)
+    some, whole = sampled(data, 300, 0)
+    assert len(some.folds.judged) == len(whole.folds.judged) == 15
+
+
 def test_a_rare_class_has_enough_rows_that_count_less():
     some, _ = sampled(folded(RARE), 300, 0)
     rare = some.targets.flatten() == 0

@@ -36,6 +36,7 @@ CONTENDERS, KEPT = 2, 3  # of a band: that were trained, and of all those that a
 LINEAR_TURNS, FIT_TURNS, CUT_TURNS = 80, 150, 40
 FEWEST_TURNS = 5
 AT_ONCE = 2**20  # signals of networks that are fitted at once
+QUICK = 0.25  # of the usual effort, below which nobody expects the best
 FIRST_SHARE = 0.2  # of the turns, in which decays compete
 LINEAR_DECAYS = tuple(10 ** (exponent / 2) for exponent in range(-9, 0))
 PLAIN, LINEAR = -1, -2  # the groups of networks that were drawn, not trained
@@ -50,7 +51,8 @@ class Finishing:
     """Finer and better fitted networks from the rungs of a ladder.
 
     ``widest`` and ``deepest`` are the most hidden neurons in a layer and the most layers of a plain
-    network, ``effort`` a share of the usual turns, for a quick look; ``clock`` says how long.
+    network, ``effort`` a share of the usual turns; ``clock`` says how long. Below ``QUICK`` of the
+    effort it is a quick look: fewer shapes, in larger steps.
     """
 
     def __init__(
@@ -66,8 +68,9 @@ class Finishing:
     ):
         self.family, self.folded, self.seed = family, family.folded, seed
         self.outputs, self.widest, self.clock = outputs, widest, clock
-        self.shapes = [each for each in SHAPES if deepest is None or each.layers <= deepest]
         self.effort = min(1.0, effort)
+        shapes = SHAPES[:1] if self.is_quick else SHAPES
+        self.shapes = [each for each in shapes if deepest is None or each.layers <= deepest]
         rows = FitRows.of(self.folded, seed)
         is_sent = family.executor.engine.workers > 1
         self.rows = rows.to(torch.device("cpu")) if is_sent else rows
@@ -92,7 +95,7 @@ class Finishing:
         if not rungs or self.clock.is_over:
             return []
         with self.clock.stage("teacher", "asking a teacher"):
-            ask = partial(lessons, self.rows, self.outputs, self.seed)
+            ask = partial(lessons, self.rows, self.outputs, self.seed, self.effort)
             said = self.family.executor.steps.step("lessons", ask)
             self.rows = replace(self.rows, lessons=said)
         found: list[Cooked] = []
@@ -187,6 +190,10 @@ class Finishing:
         made = self._by_recipes(f"{name} on", pairs, max(1, turns - spent), slice(0, fits))
         return self._judged_by_recipes(pairs, made)
 
+    @property
+    def is_quick(self) -> bool:
+        return self.effort < QUICK
+
     def _turns(self, usual: int) -> int:
         return max(FEWEST_TURNS, round(usual * self.effort))
 
@@ -279,7 +286,9 @@ class Finishing:
 
     def _cut(self, lanes: list[list[Cooked]]) -> list[Rung]:
         """The rungs of each lane, from its starts down to the smallest size."""
-        work = partial(descended, self.rows, self.outputs + 1, self._turns(CUT_TURNS))
+        work = partial(
+            descended, self.rows, self.outputs + 1, self._turns(CUT_TURNS), self.is_quick
+        )
         groups = [[each for rung, _ in lane for each in rung.networks] for lane in lanes]
         items = self._together(groups)
         made = self.family.shared_out(

@@ -15,5 +15,6 @@ __all__ = [
     "standardization",
     "streams",
     "target",
+    "target_values",
     "writers",
 ]
