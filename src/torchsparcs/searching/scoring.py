@@ -165,7 +165,7 @@ class Scoring:
         if decimals is None:  # four digits
             decimals = max(0, 3 - math.floor(math.log10(abs(score)))) if score else 0
         decimals -= short and abs(times) == 100
-        words = f"{times * score + 0.0:,.{decimals}f}{unit}"
+        words = f"{times * score:z,.{decimals}f}{unit}"
         if error is None or not math.isfinite(error):
             return words
         return f"{words} ± {abs(times) * error:,.{decimals}f}"
