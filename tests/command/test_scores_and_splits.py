@@ -36,7 +36,8 @@ def test_rare_classes_in_groups(table, tmp_path):
     run = tmp_path / "run"
     drop = ("--drop", "day", "--drop", "price")
     found = sparcs(
-        "search", table, "--target", "late", "--group", "who", *drop, "--out", run, *QUICK
+        *("search", table, "--target", "late", "--group", "who", *drop, "--out", run, *QUICK),
+        *("--no-calibration", "--sample", "40"),
     )
     assert found.code == 0, found.err
     assert "expected log loss" in found.out
@@ -45,6 +46,8 @@ def test_rare_classes_in_groups(table, tmp_path):
     result = load_result(run)
     assert result.preprocessing.inputs.names == ("a", "b")
     assert result.settings["scoring"] == "log_loss"
+    assert result.settings["calibrate"] is False
+    assert result.settings["config"]["sample"] == 40
     assert result.best().score < 0
     assert "A class is rare: accuracy would hide it" in (run / "report.html").read_text()
     shown = sparcs("show", run)

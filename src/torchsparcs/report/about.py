@@ -98,6 +98,10 @@ def _choices(result: SearchResult) -> dict[str, str | None]:
         "rows that judge": (
             f"Scores are of {judged_by(settings)}; --validation, --group or --time choose others."
         ),
+        "training": (
+            f"Networks of up to {' → '.join(map(str, settings['widths']))} were trained, as long "
+            "as so many rows need; --widths and --steps choose otherwise."
+        ),
         "probabilities": (
             None
             if target.classes is None
