@@ -21,6 +21,7 @@ from torchsparcs.searching.folds import (
     split_folds,
 )
 from torchsparcs.searching.judging import Judgement, judgement_of
+from torchsparcs.searching.lesson import Lesson
 from torchsparcs.searching.scoring import MOST_PARTS, Scoring
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
@@ -46,7 +47,7 @@ class FoldedData:
         - clusters (rows,), whole numbers that are the same for rows that depend on each other
 
     Of classes, networks will be calibrated where ``is_calibrated`` says so. What networks put out
-    is judged as ``bounded`` has it.
+    is judged as ``bounded`` has it. A teacher's ``lesson`` is of all rows.
     """
 
     inputs: Tensor
@@ -58,6 +59,7 @@ class FoldedData:
     clusters: Tensor | None = None
     is_calibrated: bool = False
     bounded: Callable[[Tensor], Tensor] | None = None
+    lesson: Lesson | None = None
 
     @classmethod
     def of(
@@ -72,6 +74,7 @@ class FoldedData:
         seed: int,
         scoring: Any = "auto",
         by_class: ByClass | None = None,
+        lesson: Lesson | None = None,
     ) -> "FoldedData":
         """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
 
@@ -82,6 +85,7 @@ class FoldedData:
                 is fitted to.
             scoring: as in :func:`torchsparcs.search`, or one that is resolved.
             by_class: how much rows of a pair count; ``weight`` has it of the others.
+            lesson: what a teacher says of the rows of X.
         """
         target = preprocessing.target
         inputs, targets = _transformed(preprocessing, X, y)
@@ -119,6 +123,7 @@ class FoldedData:
             clusters,
             is_calibrated=target.classes is not None,
             bounded=target.bounded,
+            lesson=lesson and lesson.padded(len(inputs)),
         )
 
     @property
@@ -148,7 +153,7 @@ class FoldedData:
     def digest(self) -> str:
         """A hash that tells these rows, and their folds, from any others."""
         parts = (self.inputs, self.targets, self.weights, self.folds.fitted, self.folds.judge)
-        return digest(parts)
+        return digest((*parts, *(() if self.lesson is None else self.lesson.tensors)))
 
     def to(self, device: torch.device) -> "FoldedData":
         return replace(
@@ -157,6 +162,7 @@ class FoldedData:
             targets=self.targets.to(device),
             weights=self.weights.to(device),
             folds=self.folds.to(device),
+            lesson=None if self.lesson is None else self.lesson.to(device),
         )
 
     def of_fit(self, fit: int) -> tuple[tuple[Tensor, Tensor], Tensor | None]:

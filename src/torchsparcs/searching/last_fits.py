@@ -48,6 +48,7 @@ def sampled(folded: FoldedData, seed: int) -> tuple[FoldedData, FoldedData]:
         weights=folded.weights[chosen] * factors.to(kind.device),
         folds=Folds(folded.folds.fitted[:, chosen], folded.folds.judge[chosen]),
         clusters=None if folded.clusters is None else folded.clusters[chosen.cpu()],
+        lesson=None if folded.lesson is None else folded.lesson.at(chosen),
     )
     judge = folded.folds.judge.clone()
     judge[chosen] = -1
