@@ -192,7 +192,7 @@ class SearchResult(Explanations):
         A function that scored the search is not kept, and has to be given again.
         """
         measure = self.scoring if scoring is None else scoring_of(scoring, self.target)
-        output = self.outputs(X, pick)
+        output = self.target.bounded(self.outputs(X, pick))
         share = output.new_full((len(output),), 1 / len(output), dtype=torch.float64)
         return measure.score(output, self.target.transform(y).to(output.device), share)
 
