@@ -28,7 +28,7 @@ class Recipe(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Made rows (made, I), answers to them (made, O), and what each counts for a fit (fits, made)."""
+    """Made rows (made, I), answers (made, O), and what each counts for each fit (fits, made)."""
 
     inputs: Tensor
     answers: Tensor

@@ -36,6 +36,7 @@ from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
+from torchsparcs.searching.teachers import teacher_name
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.kinds import Kinds
@@ -295,6 +296,7 @@ def search(
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
         "class_weight": class_weight_words(class_weight),
         **({} if costs is None else {"costs": dict(costs)}),
+        **({} if teacher is None else {"teacher": teacher_name(teacher)}),
         "device": asked["device"],
         "seconds": seconds,
         "hardware": hardware(on),

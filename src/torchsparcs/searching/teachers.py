@@ -74,12 +74,24 @@ class Teacher:
             )
 
 
+def teacher_name(model: Any) -> str:
+    """What a teacher is called: its kind, its own name, or that of its file."""
+    if isinstance(model, str | Path):
+        return Path(model).name
+    is_function = not hasattr(model, "predict") and not isinstance(model, nn.Module)
+    return (
+        str(getattr(model, "__name__", type(model).__name__))
+        if is_function
+        else type(model).__name__
+    )
+
+
 Asked = tuple[str, Callable[[Any], Any]]
 
 
 def _asked(model: Any, target: Target) -> Asked:
     """The name of a teacher, and what it says of rows of a table."""
-    name = type(model).__name__
+    name = teacher_name(model)
     if isinstance(model, str | Path):
         return _onnx_file(Path(model), target)
     if isinstance(model, nn.Module):
@@ -93,7 +105,7 @@ def _asked(model: Any, target: Target) -> Asked:
     if hasattr(model, "predict"):
         return name, model.predict
     if callable(model):
-        return getattr(model, "__name__", name), model
+        return name, model
     raise ValueError(
         "Expected a teacher: a fitted estimator, a function of the table, a torch module or the "
         f"path of an ONNX file. Got {name}."
