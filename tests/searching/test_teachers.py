@@ -102,7 +102,7 @@ class TestBadOnes:
 
     def test_a_damaged_file(self, tmp_path):
         (tmp_path / "bad.onnx").write_bytes(b"nothing")
-        with pytest.raises(ValueError, match="Expected an ONNX file as the teacher. bad.onnx"):
+        with pytest.raises(ValueError, match=r"Expected an ONNX file as the teacher\. bad\.onnx"):
             search(X, SIDES, teacher=tmp_path / "bad.onnx", **QUICK)
 
     def test_extra_rows_need_one(self):

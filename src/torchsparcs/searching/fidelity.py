@@ -58,7 +58,13 @@ def fidelity_of(result: "SearchResult", model: Any, X: Any, y: Any, pick: Any) -
         scores = [None, None] if y is None else _scores(target.transform(y), chances, its, True)
     worst = apart.argsort(descending=True)[:WORST]
     return Fidelity(
-        agreement, float(apart.mean()), *scores, seconds, teacher_seconds, tuple(worst.tolist())
+        agreement,
+        float(apart.mean()),
+        scores[0],
+        scores[1],
+        seconds,
+        teacher_seconds,
+        tuple(worst.tolist()),
     )
 
 

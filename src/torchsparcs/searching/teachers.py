@@ -78,12 +78,9 @@ def teacher_name(model: Any) -> str:
     """What a teacher is called: its kind, its own name, or that of its file."""
     if isinstance(model, str | Path):
         return Path(model).name
-    is_function = not hasattr(model, "predict") and not isinstance(model, nn.Module)
-    return (
-        str(getattr(model, "__name__", type(model).__name__))
-        if is_function
-        else type(model).__name__
-    )
+    kind = type(model).__name__
+    has_kind = hasattr(model, "predict") or isinstance(model, nn.Module)
+    return kind if has_kind else str(getattr(model, "__name__", kind))
 
 
 Asked = tuple[str, Callable[[Any], Any]]
