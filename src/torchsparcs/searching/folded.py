@@ -21,6 +21,7 @@ from torchsparcs.searching.folds import (
     split_folds,
 )
 from torchsparcs.searching.judging import Judgement, judgement_of
+from torchsparcs.searching.lesson import Lesson
 from torchsparcs.searching.scoring import MOST_PARTS, Scoring
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
@@ -47,7 +48,7 @@ class FoldedData:
 
     Of classes of a table it is told how often probabilities came true, and networks will be
     calibrated where ``is_calibrated`` says so. What networks put out is judged as ``bounded`` has
-    it.
+    it. A teacher's ``lesson`` is of all rows.
     """
 
     inputs: Tensor
@@ -60,6 +61,7 @@ class FoldedData:
     has_classes: bool = False
     is_calibrated: bool = False
     bounded: Callable[[Tensor], Tensor] | None = None
+    lesson: Lesson | None = None
 
     @classmethod
     def of(
@@ -75,6 +77,7 @@ class FoldedData:
         scoring: Any = "auto",
         by_class: ByClass | None = None,
         calibrate: bool = True,
+        lesson: Lesson | None = None,
     ) -> "FoldedData":
         """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
 
@@ -86,6 +89,7 @@ class FoldedData:
             scoring: as in :func:`torchsparcs.search`, or one that is resolved.
             by_class: how much rows of a pair count; ``weight`` has it of the others.
             calibrate: whether networks of classes will be.
+            lesson: what a teacher says of the rows of X.
         """
         if not isinstance(calibrate, bool):
             raise ValueError(f"Expected calibrate to be True or False. Got {calibrate!r}.")
@@ -134,6 +138,7 @@ class FoldedData:
             has_classes=target.classes is not None,
             is_calibrated=calibrate and target.classes is not None,
             bounded=target.bounded,
+            lesson=lesson and lesson.padded(len(inputs)),
         )
 
     @property
@@ -163,7 +168,7 @@ class FoldedData:
     def digest(self) -> str:
         """A hash that tells these rows, and their folds, from any others."""
         parts = (self.inputs, self.targets, self.weights, self.folds.fitted, self.folds.judge)
-        return digest(parts)
+        return digest((*parts, *(() if self.lesson is None else self.lesson.tensors)))
 
     def to(self, device: torch.device) -> "FoldedData":
         return replace(
@@ -172,6 +177,7 @@ class FoldedData:
             targets=self.targets.to(device),
             weights=self.weights.to(device),
             folds=self.folds.to(device),
+            lesson=None if self.lesson is None else self.lesson.to(device),
         )
 
     def of_fit(self, fit: int) -> tuple[tuple[Tensor, Tensor], Tensor | None]:

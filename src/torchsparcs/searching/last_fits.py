@@ -46,6 +46,7 @@ def sampled(folded: FoldedData, count: int, seed: int) -> tuple[FoldedData, Fold
         weights=folded.weights[chosen] * factors.to(kind.device),
         folds=Folds(folded.folds.fitted[:, chosen], folded.folds.judge[chosen]),
         clusters=None if folded.clusters is None else folded.clusters[chosen.cpu()],
+        lesson=None if folded.lesson is None else folded.lesson.at(chosen),
     )
     judge = folded.folds.judge.clone()
     judge[chosen] = -1

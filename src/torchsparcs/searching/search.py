@@ -27,6 +27,7 @@ from torchsparcs.searching.costs import (
     with_costs,
 )
 from torchsparcs.searching.folded import FoldedData
+from torchsparcs.searching.lesson import lesson_of
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
 from torchsparcs.searching.preparing import class_weight_words, prepared
@@ -35,6 +36,7 @@ from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
+from torchsparcs.searching.teachers import teacher_name
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.kinds import Kinds
@@ -69,6 +71,8 @@ def search(
     calibrate: bool = True,
     kinds: Kinds | None = None,
     costs: Costs | None = None,
+    teacher: Any = None,
+    extra_rows: Any = None,
     activation: str = "relu",
     config: SearchConfig | TrainConfig | None = None,
     seed: int | None = None,
@@ -153,6 +157,13 @@ def search(
         costs: what it costs to measure columns, by their names; others cost nothing. The result
             then has a second front, of score against the costs of the columns that are read, from
             everything that was judged: see ``SearchResult.within_cost``.
+        teacher: a model whose answers are part of what networks learn, as far as the rows that
+            judge pay for it: a fitted estimator with ``predict_proba`` or ``predict``, a function
+            of the table, a torch module of its numbers (logits of classes), or the path of an ONNX
+            file. Without y its answers are the target, and scores say how well networks agree with
+            it. Rows between those of the table are made for it as well. Where it has seen the rows
+            that judge, what it says of them flatters its pupils.
+        extra_rows: rows like X, without a target, for the teacher to answer.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the
@@ -200,6 +211,7 @@ def search(
                 "calibrate": calibrate is not True,
                 "kinds": kinds is not None,
                 "costs": costs is not None,
+                "teacher": teacher is not None,
                 "size": size != "parameters",
                 "chip": sizing.chip is not None,
             }
@@ -219,9 +231,10 @@ def search(
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
             seed = 0 if seed is None else seed
             preprocessing, rows, by_class, seen = prepared(
-                X, y, task, sample_weight, class_weight, groups, seed, kinds
+                X, y, task, sample_weight, class_weight, groups, seed, kinds, teacher
             )
             costs = None if costs is None else checked_costs(costs, preprocessing.inputs.names)
+            lesson = lesson_of(teacher, preprocessing, rows[0], extra_rows, seed)
             folded = FoldedData.of(
                 preprocessing,
                 *rows,
@@ -230,6 +243,7 @@ def search(
                 scoring=scoring,
                 by_class=by_class,
                 calibrate=calibrate,
+                lesson=lesson,
             ).to(on)
             run = (PaperSearch if config.paper else TableSearch)(
                 folded,
@@ -291,6 +305,7 @@ def search(
         "class_weight": class_weight_words(class_weight),
         "calibrate": calibrate,
         **({} if costs is None else {"costs": dict(costs)}),
+        **({} if teacher is None else {"teacher": teacher_name(teacher)}),
         "device": asked["device"],
         "seconds": seconds,
         "hardware": hardware(on),
