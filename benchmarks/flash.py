@@ -96,7 +96,10 @@ def drawn(seed: int) -> Iterator[Drawn]:
     if not is_read(network.to_direct()).any():
         return  # a constant, of which compilers leave nothing
     deployed = DeployedNetwork(network, preprocessing)
-    yield of(FLOAT, deployed, program_of(deployed))
+    program = program_of(deployed)
+    if program.features == 1 and not program.numbers:
+        return  # one question, which compilers ask without the network
+    yield of(FLOAT, deployed, program)
     if activation == "relu" or not hidden:
         small = quantize(deployed, x)
         yield of(INT8, small, small)

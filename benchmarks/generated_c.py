@@ -5,8 +5,8 @@ the largest, leave as C, in float and in int8, compiled with strict warnings as 
 clang, and by gcc with sanitizers, and answer 10,000 rows: those of the table and, beyond them, rows
 whose columns are drawn one by one. Numbers are given as the C takes them, float32. The answers are
 held against torch's (float) and against numpy's whole numbers (int8, which have to be equal), and
-the scores of both on rows that nobody has seen. Bytes are those of a Cortex-M4, where its compiler
-is here.
+the scores of both on rows that nobody has seen. Bytes are those of a Cortex-M4, a Cortex-M0 and an
+ATmega328P, where their compilers are here.
 
     python benchmarks/generated_c.py --tables FOLDER
 """
@@ -33,7 +33,7 @@ from torchsparcs.training.tasks import resolve_task
 
 ROWS = 10_000
 MOST_NETWORKS = 8  # of a front
-CHIP = "cortex-m4"
+MEASURED = ("cortex-m4", "cortex-m0", "avr")
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 SANITIZED = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 BUILDS = {
@@ -151,8 +151,9 @@ def in_units(result: object, raw: torch.Tensor) -> np.ndarray:
     return raw.double().numpy() * np.array(target.scale) + np.array(target.mean)
 
 
-def flash(header: Path) -> int | None:
-    return measure(header, CHIP).flash if shutil.which(CHIPS[CHIP].compiler) else None
+def flash(header: Path) -> dict[str, int]:
+    there = [chip for chip in MEASURED if shutil.which(CHIPS[chip].compiler)]
+    return {chip: measure(header, chip).flash for chip in there}
 
 
 def summary(tables: dict[str, dict]) -> dict:
@@ -169,13 +170,17 @@ def summary(tables: dict[str, dict]) -> dict:
             ends = (25, 100, 200, 500, np.inf)
             size = next(f"up to {end}" for end in ends if a["parameters"] <= end)
             data.setdefault(size, []).append(b["data"] / a["data"])
-            if a["flash"]:
-                shares.setdefault(size, []).append(b["flash"] / a["flash"])
+            for chip, bytes_ in a["flash"].items():
+                some = shares.setdefault(chip, {}).setdefault(size, [])
+                some.append(b["flash"][chip] / bytes_)
     return {
         "largest_relative_difference": worst,
         "int8_change_of_score": {"mean": np.mean(change), "worst_table": min(change)},
         "int8_share_of_data": {size: np.mean(some) for size, some in data.items()},
-        "int8_share_of_flash": {size: np.mean(some) for size, some in shares.items()},
+        "int8_share_of_flash": {
+            chip: {size: np.mean(some) for size, some in by_size.items()}
+            for chip, by_size in shares.items()
+        },
         "networks": sum(len(table["networks"]) for table in tables.values()),
     }
 
@@ -195,7 +200,7 @@ def main() -> None:
             print(name, summary({name: tables[name]}), flush=True)
     found = summary(tables)
     print(found)
-    about = {"chip": CHIP, "builds": {name: " ".join(c) for name, c in BUILDS.items()}}
+    about = {"chips": MEASURED, "builds": {name: " ".join(c) for name, c in BUILDS.items()}}
     print(record("generated_c", "cpu", {**about, **found, "tables": tables}, arguments.out))
 
 

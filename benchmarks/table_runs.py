@@ -41,6 +41,7 @@ def table_run(folder: Path, name: str, runs: Path) -> TableRun:
             scoring="accuracy" if table.task == "classification" else "r2",
             widths=WIDTHS,
             config=SHORT,
+            int8=True,
             engine="local",
             device="cpu",
             progress=False,

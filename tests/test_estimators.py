@@ -59,6 +59,14 @@ def test_the_library_loads_without_scikit_learn():
         torchsparcs.SparcsGuess  # noqa: B018
 
 
+def test_bytes_of_a_chip_are_a_size():
+    X, y = table()
+    options = {"size": "bytes", "chip": "cortex-m0", "int8": True, "max_bytes": "0.5kB"}
+    model = SparcsRegressor(**SHORT, **options).fit(X, y)
+    assert model.result_.size.unit == "bytes"
+    assert all(each.bytes <= 500 and each.int8_score is not None for each in model.front_)
+
+
 def test_a_table_with_text_and_labels_that_are_text():
     X, y = table()
     labels = np.where(y > 1.5, "warm", "cold").astype(object)

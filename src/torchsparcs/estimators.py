@@ -41,6 +41,10 @@ class _Sparcs(BaseEstimator):
         widths: Sequence[int] | None = None,
         pick: str = "smallest",
         max_parameters: int | None = None,
+        max_bytes: int | str | None = None,
+        size: str = "parameters",
+        chip: str | None = None,
+        int8: bool = False,
         validation: Any = "auto",
         scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
@@ -56,6 +60,10 @@ class _Sparcs(BaseEstimator):
         self.widths = widths
         self.pick = pick
         self.max_parameters = max_parameters
+        self.max_bytes = max_bytes
+        self.size = size
+        self.chip = chip
+        self.int8 = int8
         self.validation = validation
         self.scoring = scoring
         self.penalty_weights = penalty_weights
@@ -112,6 +120,10 @@ class _Sparcs(BaseEstimator):
                 widths=self.widths,
                 penalty_weights=self.penalty_weights,
                 max_parameters=self.max_parameters,
+                max_bytes=self.max_bytes,
+                size=self.size,
+                chip=self.chip,
+                int8=self.int8,
                 scoring=self.scoring,
                 kinds=self.kinds,
                 activation=self.activation,
@@ -191,8 +203,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     ((150, 3), True)
 
     Args:
-        widths, max_parameters, validation, penalty_weights, kinds: as in ``search``.
-        activation, time_budget, device: as in ``search``.
+        widths, max_parameters, max_bytes, size, chip, int8: as in ``search``.
+        validation, penalty_weights, kinds, activation, time_budget, device: as in ``search``.
         scoring: as in ``search``; the method ``score`` is accuracy, or R², whatever the scoring.
         pick: from the front, "smallest" (within a standard error of the best score) or "best".
         steps: of the training; by default as many as ``SearchConfig`` says.
@@ -229,6 +241,10 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         widths: Sequence[int] | None = None,
         pick: str = "smallest",
         max_parameters: int | None = None,
+        max_bytes: int | str | None = None,
+        size: str = "parameters",
+        chip: str | None = None,
+        int8: bool = False,
         validation: Any = "auto",
         scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
@@ -247,6 +263,10 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             widths=widths,
             pick=pick,
             max_parameters=max_parameters,
+            max_bytes=max_bytes,
+            size=size,
+            chip=chip,
+            int8=int8,
             validation=validation,
             scoring=scoring,
             penalty_weights=penalty_weights,

@@ -88,13 +88,14 @@ def test_int8_is_fitted_judged_and_measured(run, table, tmp_path):
 
 def test_rows_without_a_target_are_not_judged(run, tmp_path):
     X.to_csv(tmp_path / "rows.csv", index=False)
-    path = tmp_path / "small.h"
-    outcome = sparcs(
-        "export", run, "--format", "c", "-o", path, "--int8", "--data", tmp_path / "rows.csv"
-    )
+    options = ("--format", "c", "--int8", "--data", tmp_path / "rows.csv")
+    outcome = sparcs("export", run, *options)
     assert (outcome.code, outcome.err) == (0, "")
     assert "150 rows of rows.csv, which have no target to judge by" in outcome.out
-    assert path.is_file()
+    assert (run / "model-smallest-int8.h").is_file()  # not the name that float has
+    again = sparcs("export", run, *options)
+    assert again.code == 1
+    assert "--force" in again.err
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,13 @@ def networks() -> dict[str, QuantizedNetwork]:
         "value": quantize(deployed(table()["b"] * 7), table()),
         "line": quantize(deployed(labels(), hidden=()), table()),
         "bare": quantize(bare, torch.randn(ROWS, 30)),
+        "dense": quantize(CompactNetwork([30, 24, 9], [(1, 0), (2, 1)]), torch.randn(ROWS, 30)),
     }
 
 
 def given(name: str, network: QuantizedNetwork) -> np.ndarray:
     """Rows as the code takes them: as they were, missing, infinite, far beyond, and no codes."""
-    X = torch.randn(ROWS, 30) if name == "bare" else table(1)
+    X = torch.randn(ROWS, 30) if name in ("bare", "dense") else table(1)
     rows = network.program.rows(X)
     draw = np.random.default_rng(2)
     for value in (np.nan, np.inf, -np.inf, 3e38, -3e38, 1e4, 0.5):
@@ -69,16 +70,23 @@ def given(name: str, network: QuantizedNetwork) -> np.ndarray:
 def test_c_computes_the_same_bits(networks, tmp_path):
     for name, network in networks.items():
         to_c(network, tmp_path / f"{name}.h")
-    host = compiled(tmp_path, [*networks])
+    to_c(networks["value"], tmp_path / "soft.h")  # as on chips without floats
+    text = (tmp_path / "soft.h").read_text()
+    (tmp_path / "soft.h").write_text(f"#define SOFT_WITHOUT_FLOATS\n{text}")
+    host = compiled(tmp_path, [*networks, "soft"])
     for name, network in networks.items():
         rows = given(name, network)
         got = run_c(host, name, rows)[:, : network.program.outputs]
         np.testing.assert_array_equal(got.astype(np.float32), network.answers(rows), name)
+        if name == "value":
+            soft = run_c(host, "soft", rows)[:, :1]
+            np.testing.assert_allclose(soft, got, rtol=2.0**-22)
+            assert (soft != got).any()
     text = (tmp_path / "classes.h").read_text()
     assert "A number beyond the range that int8 was fitted to counts as its end." in text
-    assert "static const int8_t classes_weights_1_0[]" in text
-    assert "static const uint16_t bare_middles[]" in (tmp_path / "bare.h").read_text()  # short ones
-    assert "static const float classes_middles[]" in text
+    assert "static const uint8_t classes_model[]" in text  # all of it, for one loop
+    assert "classes_weights" not in text
+    assert "static const int8_t dense_weights_1_0[]" in (tmp_path / "dense.h").read_text()
 
 
 def test_it_is_close_to_the_network():
@@ -151,16 +159,16 @@ def test_classes_are_compared_as_sums(networks):
 
 
 def test_bytes_of_neurons_that_differ():
-    """Factors of one byte where they do; two where a neuron is a thousand times another."""
+    """Shifts of their own where a neuron is a thousand times another."""
     torch.manual_seed(0)
     rows = torch.randn(ROWS, 6)
     plain = CompactNetwork([6, 5, 1], [(1, 0), (2, 1)])
     uneven = CompactNetwork([6, 5, 1], [(1, 0), (2, 1)])
     with torch.no_grad():
         uneven.block(1, 0).bias[0] = 9e3  # far beyond its weights: its sums are large
-    for network, kind in ((plain, np.uint8), (uneven, np.uint16)):
+    for network, shifts in ((plain, 1), (uneven, 5)):
         found = quantize(network, rows)
-        assert found.layers[0].factors.dtype == kind
+        assert found.layers[0].shifts.shape == (shifts,)
         expected = network(rows).detach().numpy()
         error = found.outputs(rows) - expected
         assert abs(error).max() < 0.05 * abs(expected).max()
@@ -177,7 +185,7 @@ def test_sums_of_all_sizes_are_bytes(shift):
     largest = abs(bias) + 128 * 4 * 127
     sums = np.array([[int(high[0]), largest[1]], [-5, 0], largest], np.int32)
     kept = (sums.astype(np.int64) >> hidden.first) * hidden.factors
-    assert (kept + 2**hidden.shift < 2**31).all()
+    assert (kept + 2.0**hidden.shifts < 2**31).all()
     found = quantization._active(hidden, sums)
     assert found[0, 0] >= 110
     assert found[0, 1] == 127

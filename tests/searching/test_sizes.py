@@ -4,15 +4,31 @@ import dataclasses
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
-from torchsparcs import SearchConfig, SearchResult, load_result, refit, search
+from torchsparcs import (
+    CompactNetwork,
+    SearchConfig,
+    SearchResult,
+    load_result,
+    quantize,
+    refit,
+    search,
+)
 from torchsparcs.command import options
+from torchsparcs.command.console import open_console, print_front
+from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.export.predicting import predict_cost
 from torchsparcs.files.byte_counts import bytes_of
 from torchsparcs.report.facts import facts_of
 from torchsparcs.searching.candidates import on_the_front
+from torchsparcs.searching.folded import FoldedData
 from torchsparcs.searching.sizes import SIZES
+from torchsparcs.searching.table_search import TableSearch
+from torchsparcs.searching.whole_numbers import WholeNumbers
+from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 
 QUICK = SearchConfig(steps=30, longest=30, epochs=1, ways=("asleep",))
 
@@ -24,6 +40,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 def found(**options) -> SearchResult:
     x, y = data()
+    options = {"penalty_weights": [1e-3], "validation": 2, **options}
     return search(x, y, widths=(8,), config=QUICK, engine="local", progress=False, **options)
 
 
@@ -61,6 +78,73 @@ def test_it_is_saved_shown_and_refitted(result, tmp_path):
     assert about["budget"] == "1,500 bytes"
     after = refit(again, *data(), steps=5, progress=False)
     assert all(each.bytes <= 1500 for each in after.front)
+
+
+@pytest.fixture(scope="module")
+def small() -> SearchResult:
+    return found(size="bytes", chip="cortex-m0", int8=True, max_bytes="1kB")
+
+
+def test_the_front_says_what_int8_costs(small, tmp_path):
+    """Networks that float would not let in, judged in int8 by the rows that judge them in float."""
+    assert predict_cost(small.deployed(0), "cortex-m0").flash > 1000
+    x = data()[0]
+    for each in small.front:
+        in_int8 = predict_cost(quantize(small.deployed(each), x), "cortex-m0").flash
+        assert each.bytes == pytest.approx(in_int8, abs=8)
+        assert each.int8_score != each.score
+        assert abs(each.int8_score - each.score) < 0.02
+        assert each.told_in_int8 == pytest.approx(each.told + each.int8_score - each.score)
+    small.save(tmp_path / "run")
+    again = load_result(tmp_path / "run")
+    assert [c.int8_score for c in again.front] == [c.int8_score for c in small.front]
+    assert ",bytes,int8_score," in (tmp_path / "run" / "front.csv").read_text()
+    facts = facts_of(again)
+    assert (facts["is_int8"], facts["bytes_name"]) == (True, "bytes, cortex-m0 in int8")
+    assert facts["candidates"][0]["int8_words"] == again.scoring.words(again.front[0].told_in_int8)
+    console = open_console()
+    with console.capture() as shown:
+        print_front(console, again, "best")
+    assert "in int8" in shown.get()
+    assert f"parameters, {again.best().bytes:,} bytes of cortex-m0 in int8, R²" in shown.get()
+    after = refit(again, *data(), steps=5, progress=False)
+    assert all(each.int8_score is not None for each in after.front)
+
+
+def test_int8_is_judged_by_the_folds():
+    """As int8 of each fold by hand, and by rows that come back from what is standardised."""
+    draw = np.random.default_rng(0)
+    x = pd.DataFrame({"a": draw.normal(3, 2, 90), "t": draw.choice([*"uvw"], 90)})
+    x.loc[::7, "a"] = None
+    y = np.where(x["a"].fillna(9) > 3, "yes", "no")
+    preprocessing = Preprocessing(Inputs.fit(x), Target.fit(y))
+    folded = FoldedData.of(preprocessing, x, y, None, validation=3, seed=0)
+    whole = WholeNumbers.of(preprocessing, folded)
+    encoded = preprocessing.inputs.encode(x)
+    np.testing.assert_allclose(whole.encoded, encoded, atol=1e-5)
+    assert np.isnan(encoded).any()
+    torch.manual_seed(0)
+    inputs = len(preprocessing.inputs.encoded_names)
+    fits = [CompactNetwork([inputs, 4, 1], [(1, 0), (2, 1)]) for _ in range(folded.fits)]
+    right = 0
+    for fit, network in enumerate(fits[:-1]):
+        seen = folded.folds.fitted[fit].numpy()
+        mine = folded.folds.judge.numpy() == fit
+        one = quantize(DeployedNetwork(network, preprocessing), x[seen])
+        right += ((one.outputs(x[mine])[:, 0] > 0) == (y[mine] == "yes")).sum()
+    score = whole.score([network.to_direct() for network in fits], 1.0)
+    assert score == pytest.approx(right / 90)
+
+
+def test_a_hopeless_limit_is_refused_before_the_search(monkeypatch):
+    monkeypatch.setattr(TableSearch, "run", lambda *_: pytest.fail("it was searched"))
+    least = r"max_bytes of at least [\d,]+, which a network of one weight takes on {}\. Got {}\."
+    with pytest.raises(ValueError, match=least.format("avr", 300)):
+        found(chip="avr", max_bytes=300)
+    with pytest.raises(ValueError, match=least.format("cortex-m0", 30)):
+        found(chip="cortex-m0", max_bytes=30, int8=True)
+    with pytest.raises(ValueError, match=r"ReLUs for int8\. Got tanh"):
+        found(int8=True, activation="tanh")
 
 
 def test_sizes_order_a_front(result):

@@ -132,6 +132,10 @@ def search(
         str | None,
         typer.Option(metavar="|".join(CHIPS), help="Whose bytes; by default cortex-m4."),
     ] = None,
+    int8: Annotated[
+        bool,
+        typer.Option("--int8", help="Bytes are those of int8, and the front says what it scores."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="The folder to write to; by default a new one in runs."),
@@ -245,6 +249,7 @@ def search(
         "max_bytes": max_bytes_of(max_bytes),
         "size": one_of("--size", size, SIZES),
         "chip": None if chip is None else one_of("--chip", chip, CHIPS),
+        "int8": int8,
         "pick": pick_of(pick, with_costs=cost is not None),
         "validation": validation_of(validation),
         "group": group,

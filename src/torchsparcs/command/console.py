@@ -15,8 +15,9 @@ from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible, visible_lines
 from torchsparcs.report.about import made_with
 from torchsparcs.report.columns import priced_columns
-from torchsparcs.report.wording import ended_by, judged_by
+from torchsparcs.report.wording import bytes_of_chip, ended_by, judged_by
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
+from torchsparcs.searching.scoring import Scoring
 from torchsparcs.tables.target import Target
 
 PIPE_WIDTH = 1000  # outside a terminal nothing is wrapped
@@ -62,8 +63,9 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     is_narrow = console.width < NARROW
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     chip = result.settings.get("chip")
-    sizes = ["parameters", "MACs", *([f"bytes, {chip}"] if chip else [])]
-    for name in ("#", *sizes, f"expected {scoring.label}", "as judged"):
+    sizes = ["parameters", "MACs", *([bytes_of_chip(result.settings)] if chip else [])]
+    is_int8 = bool(result.settings.get("int8"))
+    for name in ("#", *sizes, f"expected {scoring.label}", *["in int8"] * is_int8, "as judged"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("rule", max_width=len("smallest") if is_narrow else None)
     table.add_column("layers", overflow="fold")
@@ -76,6 +78,7 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
             f"{candidate.macs:,}",
             *([f"{candidate.bytes:,}"] if chip else []),
             scoring.words(candidate.told, candidate.standard_error, short=True),
+            *[_words(scoring, candidate.told_in_int8)] * is_int8,
             scoring.words(candidate.score, short=True),
             ", ".join(rules),
             architecture.replace(", skip", ",\nskip") if is_narrow else architecture,
@@ -138,9 +141,20 @@ def _verdict(result: SearchResult, pick: str | int) -> Text:
     told = scoring.words(picked.told, picked.standard_error, short=True)
     return Text.assemble(
         (f"{pick}: {picked.architecture}", "bold"),
-        f"; {picked.parameters:,} parameters, {scoring.label} {told} "
+        f"; {picked.parameters:,} parameters{_more(result, picked)}, {scoring.label} {told} "
         f"{judged}{compared}.{_columns_read(result, picked)}",
     )
+
+
+def _more(result: SearchResult, candidate: Candidate) -> str:
+    """Bytes of the chip, where they were asked for."""
+    if candidate.bytes is None:
+        return ""
+    return f", {candidate.bytes:,} {bytes_of_chip(result.settings).replace(',', ' of', 1)}"
+
+
+def _words(scoring: Scoring, score: float | None) -> str:
+    return "" if score is None else scoring.words(score, short=True)
 
 
 def _columns_read(result: SearchResult, candidate: Candidate) -> str:

@@ -91,7 +91,10 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="By default model-PICK in the run folder."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="By default model-PICK in the run folder, of int8 model-PICK-int8.",
         ),
     ] = None,
     encoded: Annotated[

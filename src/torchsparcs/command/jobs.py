@@ -53,6 +53,7 @@ class Job(Record):
     max_bytes: int | None = None
     size: str = "parameters"
     chip: str | None = None
+    int8: bool = False
     pick: str = "smallest"
     validation: str | int | float = "auto"
     group: str | None = None
@@ -121,6 +122,7 @@ class Job(Record):
                 max_bytes=self.max_bytes,
                 size=self.size,
                 chip=self.chip,
+                int8=self.int8,
                 kinds=parsed_kinds(self.kinds),
                 costs=self.costs,
                 config=self._config(),

@@ -137,7 +137,8 @@ def export(
     result = _loaded(run)
     rule = _rule(result, pick)
     candidate = result.pick(rule)
-    path = run / f"model-{rule}{ending}" if output is None else output
+    kind = "" if calibration is None else "-int8"
+    path = run / f"model-{rule}{kind}{ending}" if output is None else output
     _check_file(path, force)
     cost = ""
     written: Any = None
@@ -189,14 +190,19 @@ def _quantized(
     table, y = _rows_of(result, calibration)
     quantized = quantize(result.deployed(candidate), table)
     where = f"{len(table):,} rows of {Path(calibration).name}"
+    folds = ""
+    if candidate.int8_score is not None:
+        words = (result.scoring.words(each) for each in (candidate.int8_score, candidate.score))
+        folds = f"; on those that judged the search {' in int8, '.join(words)} in float"
     if y is None:
-        return quantized, f"int8 fitted to {where}, which have no target to judge by"
+        return quantized, f"int8 fitted to {where}, which have no target to judge by{folds}"
     score = "R²" if result.target.classes is None else "accuracy"
     table, y, _ = with_targets(table, y)
-    said = result.outputs(table, candidate)
-    before = resolve_task(result.target.task).score(said, result.target.transform(y)).item()
+    outputs = result.outputs(table, candidate)
+    before = resolve_task(result.target.task).score(outputs, result.target.transform(y)).item()
     after = quantized.score(table, y)
-    return quantized, f"int8 fitted to {where}: {score} {after:.4f} there, {before:.4f} in float"
+    said = f"{score} {after:.4f} there, {before:.4f} in float"
+    return quantized, f"int8 fitted to {where}: {said}{folds}"
 
 
 def _rows_of(result: SearchResult, data: str) -> tuple[Any, Any]:

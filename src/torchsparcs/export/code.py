@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from torchsparcs.export.arrays import arrays_of
+from torchsparcs.export.arrays import arrays_of, in_two_bytes
 from torchsparcs.export.describing import description
 from torchsparcs.export.folding import program_of
 from torchsparcs.export.names import (
@@ -41,21 +41,35 @@ def to_c(network: Any, path: str | Path) -> None:
     program = network.program if is_quantized else program_of(network)
     prefix = identifier(Path(path).stem)[:LONGEST_PREFIX].lower()
     prefix = prefix if prefix[0].isalpha() else f"m{prefix}"
-    constants = arrays_of(network if is_quantized else program)
-    layers = (network if is_quantized else program).layers
+    written = network if is_quantized else program
+    constants = arrays_of(written)
     _write(
         path,
         "model.h.jinja",
         program,
         parts="int8.jinja" if is_quantized else "float.jinja",
         quantized=network if is_quantized else None,
+        without_floats=(
+            f"defined(__AVR__) || defined(__SOFTFP__) || defined({prefix.upper()}_WITHOUT_FLOATS)"
+        ),
         constants=constants,
         readers={array.name: array.reader for array in constants},
-        forms={block.form for layer in layers for block in layer.blocks},
+        loop_of=written.loop,
+        **(_widths(network) if is_quantized else {}),
+        forms={block.form for layer in written.layers for block in layer.blocks},
         prefix=prefix,
         P=prefix.upper(),
         names=_c_names(program, prefix.upper()),
     )
+
+
+def _widths(network: QuantizedNetwork) -> dict[str, int]:
+    """Bytes of a middle and of a bias, as they are written down."""
+    biases = np.concatenate([layer.bias for layer in network.layers]) >> network.bias_shift
+    return {
+        "middle_bytes": in_two_bytes(network.inputs.middles).itemsize,
+        "bias_bytes": in_two_bytes(biases).itemsize,
+    }
 
 
 def to_python(network: Any, path: str | Path) -> None:

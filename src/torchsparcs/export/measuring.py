@@ -40,6 +40,7 @@ CHIPS = {
 PROGRAM = """
 #include "{header}"
 static volatile float given[{inputs}], got[{outputs}];
+static volatile int chosen;
 __attribute__((noinline)) static void measured(const float *x, float *y) {{ {body} }}
 int main(void) {{
     float x[{inputs}], y[{outputs}] = {{ 0 }};
@@ -92,7 +93,8 @@ def measure(header: Path, chip: str) -> Cost:
     text = header.read_text(encoding="utf-8")
     prefix = re.findall(r"(\w+)_predict\(const float \*x", text)[0]
     gives_value = f"{prefix}_predict(const float *x)" in text
-    call = f"y[0] = (float){prefix}_predict(x);" if gives_value else f"{prefix}_predict(x, y);"
+    answer = "chosen" if f"int {prefix}_predict(" in text else "y[0]"  # no class need be a float
+    call = f"{answer} = {prefix}_predict(x);" if gives_value else f"{prefix}_predict(x, y);"
     counts = {
         name: re.findall(rf"{prefix.upper()}_{name.upper()} (\d+)", text)[0]
         for name in ("inputs", "outputs")
@@ -101,7 +103,7 @@ def measure(header: Path, chip: str) -> Cost:
         shutil.copy(header, Path(folder, "network.h"))
         sizes = [
             _compiled(Path(folder), chip, PROGRAM.format(header="network.h", body=body, **counts))
-            for body in ("y[0] = x[0];", call)
+            for body in ("chosen = 0; y[0] = x[0];", call)
         ]
     return Cost(sizes[1][0] - sizes[0][0], sizes[1][1], _data(text))
 
@@ -121,7 +123,7 @@ def _compiled(folder: Path, chip: str, source: str) -> tuple[int, int]:
     _output([*command, "program.c", "-o", "program", "-lm"], folder)
     text, data = _output([known.size, "program"], folder).splitlines()[1].split()[:2]
     (usage,) = folder.glob("*.su")
-    frames = re.findall(r":(\w+)\t(\d+)\t", usage.read_text())
+    frames = re.findall(r":([\w.]+)\t(\d+)\t", usage.read_text())
     usage.unlink()
     stack = sum(int(size) for function, size in frames if function != "main")
     return int(text) + int(data), stack

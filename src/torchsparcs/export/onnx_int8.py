@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from torchsparcs.export.byte_inputs import FACTOR_BITS, FARTHEST
 from torchsparcs.export.onnx_graph import Graph
 from torchsparcs.export.program import Field, Program
 from torchsparcs.export.quantization import QuantizedLayer, QuantizedNetwork
@@ -72,12 +73,15 @@ def _bytes(network: QuantizedNetwork, graph: Graph) -> str:
         places = graph.constant([number.field for number in program.numbers], np.int64)
         x = graph.add("Gather", "input", places, axis=1)
         is_missing = _is_missing(graph, x)
-        middles = graph.constant(inputs.middles[None])
-        there = graph.add("Where", is_missing, middles, x)
-        steps = graph.constant(1 / inputs.inverses.astype(np.float64))
-        scaled = graph.add("Sub", there, middles)
-        known = _as_byte(graph, scaled, steps, np.zeros(len(program.numbers)))
-        known = graph.add("Max", known, graph.constant(-127))
+        units, middles = inputs.units[None], inputs.middles[None]
+        there = graph.add("Where", is_missing, graph.constant(0), x)
+        inside = graph.constant(FARTHEST + abs(middles)), graph.constant(-FARTHEST - abs(middles))
+        exact = graph.add("Mul", there, graph.constant(1 / units))  # a power of two
+        near = graph.add("Max", graph.add("Min", exact, inside[0]), inside[1])
+        whole = graph.add("Cast", graph.add("Cast", near, to=6), to=1)  # int32 and back
+        away = graph.add("Sub", whole, graph.constant(middles))
+        steps = graph.constant(2**FACTOR_BITS / inputs.factors.astype(np.float64))
+        known = _as_byte(graph, away, steps, np.zeros(len(program.numbers)))
         fills = graph.constant(inputs.fills[None])
         parts.append(graph.add("Where", is_missing, fills, known))
     ones = [_is_missing(graph, _column(graph, told.field)) for told in program.indicators]
@@ -120,7 +124,7 @@ def _layers(network: QuantizedNetwork, graph: Graph, sources: str) -> str:
     for layer in network.layers[:-1]:
         heard = _heard(graph, layer, sources, width=_sources(network, layer))
         active = graph.add("Relu", heard)
-        exact = layer.scales * 2.0 ** (layer.first + layer.shift) / layer.factors
+        exact = layer.scales * layer.sums_of_a_byte
         bytes_ = _as_byte(graph, active, graph.constant(exact), np.full(len(layer.bias), -128))
         sources = graph.add("Concat", sources, bytes_, axis=1)
     last = network.layers[-1]
@@ -161,8 +165,8 @@ def _check(network: QuantizedNetwork, session: Any) -> None:
     draw = np.random.default_rng(0)
     rows = np.zeros((64, len(program.fields)), dtype=np.float32)
     for place, number in enumerate(program.numbers):
-        reach = 140 / inputs.inverses[place]
-        rows[:, number.field] = inputs.middles[place] + draw.uniform(-reach, reach, len(rows))
+        reach, middle = 140 * inputs.steps[place], inputs.middles[place] * inputs.units[place]
+        rows[:, number.field] = middle + draw.uniform(-reach, reach, len(rows))
     for place in program.coded:
         rows[:, place] = draw.integers(-1, len(program.fields[place].texts) + 1, len(rows))
     rows[draw.random(rows.shape) < 0.05] = np.nan

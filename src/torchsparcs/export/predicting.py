@@ -49,27 +49,32 @@ def formulas() -> dict[str, Any]:
 def parts_of(network: Program | QuantizedNetwork) -> dict[str, float]:
     """How often a network has each of the things that take code."""
     program = network.program if isinstance(network, QuantizedNetwork) else network
-    forms = [block.form for layer in network.layers for block in layer.blocks]
+    is_one = network.loop is not None
+    forms = [] if is_one else [block.form for layer in network.layers for block in layer.blocks]
     hidden = len(program.layers) - 1
     names = ("tanh", "gelu", "silu", "sigmoid")
     return {
         "always": 1,
-        "hidden layers": hidden,
-        "some hidden": hidden > 0,
+        "one loop": is_one,
+        "one loop, hidden": is_one and hidden > 0,
+        "hidden layers": 0 if is_one else hidden,
+        "some hidden": not is_one and hidden > 0,
         "some dense": "dense" in forms,
         **{name: forms.count(name) for name in ("dense", "indexed", "masked")},
         "layers of one": sum(len(layer.bias) == 1 for layer in network.layers),
         "one number": len(program.numbers) == 1,
+        "two numbers": len(program.numbers) == 2,  # loops that are written out
         "numbers": bool(program.numbers),
         "filled": bool(program.numbers) and program.fills,
         "scattered": bool(program.numbers) and program.is_scattered,
-        "short": isinstance(network, QuantizedNetwork) and network.inputs.is_short,
         "indicators": len(program.indicators),
         "some codes": bool(program.coded),
         "codes": len(program.coded),
         "levels": len(program.levels),
         "classes": program.task == "multiclass",
+        "value": program.task == "regression",
         "values": program.task == "regression" and program.outputs > 1,
+        "shifts": isinstance(network, QuantizedNetwork) and network.has_shifts,
         **{name: hidden > 0 and program.activation == name for name in names},
     }
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from torchsparcs.export.blocks import Block
+from torchsparcs.export.one_loop import OneLoop, one_loop
 from torchsparcs.spectral.activations import ACTIVATIONS
 from torchsparcs.tables.preprocessing import Inputs
 from torchsparcs.tables.target import Target
@@ -121,9 +122,19 @@ class Program:
         widths = (len(layer.bias) for layer in self.layers)
         return tuple(accumulate(widths, initial=self.features))[:-1]
 
+    @cached_property
+    def loop(self) -> OneLoop | None:
+        """Its layers as generated C has them, where that is one loop."""
+        return one_loop(self.layers, self.features)
+
     @property
     def outputs(self) -> int:
         return len(self.layers[-1].bias)
+
+    @property
+    def neurons(self) -> int:
+        """Hidden ones and outputs."""
+        return sum(len(layer.bias) for layer in self.layers)
 
     @property
     def task(self) -> str:
@@ -163,6 +174,10 @@ class Program:
                     f"Expected rows of shape (rows, inputs), inputs up to {max(self.reads)}. "
                     f"Got {encoded.shape}."
                 )
+        return self.fields_of(encoded)
+
+    def fields_of(self, encoded: np.ndarray) -> np.ndarray:
+        """The same of encoded columns (n, supplied), as ``Inputs.encode`` gives them."""
         numbers = [field.taken(encoded) for field in self.fields]
         return np.stack(numbers, axis=1).astype(np.float32)
 

@@ -8,6 +8,7 @@ that sums can be compared. ``docs/maths.md`` says how weights are rounded.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,38 +16,21 @@ import torch
 
 from torchsparcs.cutting.removal import remove_sources_
 from torchsparcs.export.blocks import Block, joined
+from torchsparcs.export.byte_inputs import ROOM, SMALLEST, ByteInputs, fitted_inputs
 from torchsparcs.export.folding import program_of
+from torchsparcs.export.one_loop import OneLoop, one_loop
 from torchsparcs.export.program import Program
 from torchsparcs.training.tasks import resolve_task
 
-ROOM = 0.2  # of a range, on either side, for rows that lie beyond those that are known
 RIDGE = 0.01  # of each source's second moment, for the refit of weights to rounded sources
 LARGEST_BIAS, MOST_SOURCES = 2**29, 2**16  # no sum of bytes times bytes leaves 31 bits
-SMALLEST = 1e-30  # of a range or a unit that float32 has a reciprocal for
-WIDENED = 1.02  # times a range, that its ends may move to be written in two bytes
-FEW_NUMBERS = 8  # that are not worth the code which reads two bytes
+LARGEST_UNIT = 2.0**90  # of an output: no sum of such leaves float32
+UNIT_BITS = 8  # of what one of a sum is worth
+FINEST_BIAS = 4  # bits that hidden biases lose: a strong weight is worth eight of such units
 COARSEST_BIAS = 6  # bits that the biases of a layer may lose to fit into two bytes
-SMALLEST_FACTOR = 16  # of a byte: with less, the range of a neuron would be much wider than needed
+FACTOR_BITS, SUM_BITS = 8, 22  # no product of a factor and a sum leaves 31 bits
+UNEVEN_BITS = 3  # that factors of a layer may differ by: with more, ranges would be too wide
 FARTHEST = 2**20  # bytes, that a sum may be worth at most
-
-
-class ByteInputs(NamedTuple):
-    """Numbers as bytes, q = (x − middle) · inverse rounded; (numbers,) each.
-
-    Attributes:
-        middles, inverses: float32; of short ones the lower half of the bits is zero.
-        fills: the bytes of missing numbers, int8.
-    """
-
-    middles: np.ndarray
-    inverses: np.ndarray
-    fills: np.ndarray
-
-    @property
-    def is_short(self) -> bool:
-        """Whether two bytes are enough for each of the ``middles`` and ``inverses``."""
-        bits = np.concatenate([self.middles, self.inverses]).view(np.uint32)
-        return len(self.middles) > FEW_NUMBERS and not (bits & 0xFFFF).any()
 
 
 class QuantizedLayer(NamedTuple):
@@ -56,8 +40,9 @@ class QuantizedLayer(NamedTuple):
         bias: (neurons,), int32; what is written down lacks ``bias_shift`` bits, which are zero.
         blocks: of weights, int8.
         scales: what one unit of the sums is worth, float32; (neurons,), or (1,) for all.
-        first, factors, shift: of a hidden layer. A sum without its ``first`` bits, times the factor
-            of its neuron (neurons,), without ``shift`` bits is a byte.
+        first, factors, shifts: of a hidden layer. A sum without its ``first`` bits, times the
+            factor of its neuron (neurons,), without ``shifts`` bits is a byte; these are (neurons,)
+            as well, or (1,) for all, uint8 both.
     """
 
     bias: np.ndarray
@@ -66,14 +51,12 @@ class QuantizedLayer(NamedTuple):
     bias_shift: int = 0
     first: int = 0
     factors: np.ndarray = np.zeros(0, np.uint8)
-    shift: int = 0
+    shifts: np.ndarray = np.zeros(0, np.uint8)
 
     @property
-    def short_bias(self) -> np.ndarray:
-        """The biases as they are written down."""
-        short = self.bias >> self.bias_shift
-        fits = abs(short.astype(np.int64)).max() <= np.iinfo(np.int16).max
-        return short.astype(np.int16 if fits else np.int32)
+    def sums_of_a_byte(self) -> np.ndarray:
+        """How much a hidden neuron has to hear for the next byte, (neurons,)."""
+        return 2.0 ** (self.first + self.shifts.astype(np.float64)) / self.factors
 
 
 @dataclass(frozen=True)
@@ -91,6 +74,24 @@ class QuantizedNetwork:
     program: Program
     inputs: ByteInputs
     layers: tuple[QuantizedLayer, ...]
+
+    @cached_property
+    def loop(self) -> OneLoop | None:
+        """Its layers as the generated C has them, where that is one loop."""
+        is_even = len({layer.first for layer in self.layers[:-1]}) <= 1
+        return one_loop(self.layers, self.program.features) if is_even else None
+
+    @property
+    def has_shifts(self) -> bool:
+        """Whether hidden neurons have shifts of their own."""
+        return len({shift for layer in self.layers for shift in layer.shifts.tolist()}) > 1
+
+    @property
+    def bias_shift(self) -> int:
+        """Bits that all biases lack in one loop; none where two bytes are enough for all."""
+        largest = max(int(abs(layer.bias).max()) for layer in self.layers)
+        is_short = largest <= np.iinfo(np.int16).max
+        return 0 if is_short else min(layer.bias_shift for layer in self.layers)
 
     def outputs(self, X: Any) -> np.ndarray:
         """What the generated C puts out, bit for bit: logits, or values in their own units."""
@@ -131,20 +132,20 @@ def quantize(network: Any, X: Any) -> QuantizedNetwork:
         True
     """
     program = program_of(network)
-    if program.activation != "relu" and len(program.layers) > 1:
-        raise ValueError(f"Expected hidden neurons to be ReLUs for int8. Got {program.activation}.")
-    if program.starts[-1] > MOST_SOURCES:
-        raise ValueError(
-            f"Expected at most {MOST_SOURCES:,} inputs and neurons for int8, whose sums have 32 "
-            f"bits. Got {program.starts[-1]:,}."
-        )
-    rows = program.rows(X)
+    _check(program)  # before rows that may not belong to it
+    return quantized(program, program.rows(X))
+
+
+def quantized(program: Program, rows: np.ndarray) -> QuantizedNetwork:
+    """``program`` in int8, fitted to ``rows`` (n, fields) as :meth:`Program.rows` gives them."""
+    _check(program)
     if not len(rows):
         raise ValueError("Expected rows to find the ranges of int8. Got none.")
     features = program.featured(rows)
     if not np.isfinite(features).all():
         raise ValueError("Expected finite rows to find the ranges of int8. Got others.")
-    inputs, offset, step = _ranged(program, rows, features)
+    inputs = fitted_inputs(program, rows, features)
+    offset, step = _worth(program, inputs)
     sources, heard = _bytes_of(program, inputs, rows), program.heard(features)
     layers: list[QuantizedLayer] = []
     for place, layer in enumerate(program.layers):
@@ -156,63 +157,49 @@ def quantize(network: Any, X: Any) -> QuantizedNetwork:
         is_compared = is_last and len(program.classes) > 0
         whole, bias, scale = _rounded(start, sources, heard[place], is_common=is_compared)
         blocks = joined([Block(b.first, whole[:, b.first : b.last]) for b in layer.blocks])
-        rounded = _short(QuantizedLayer(bias, blocks, scale[:1] if is_compared else scale))
+        rounded = QuantizedLayer(bias, blocks, scale[:1] if is_compared else scale)
+        rounded = _short(rounded, 0 if is_last else FINEST_BIAS)
         if is_last:
+            if scale.max() > LARGEST_UNIT:
+                raise ValueError("Expected a target that int8 can hold: divide it by a constant.")
             return QuantizedNetwork(program, inputs, (*layers, rounded))
         sums = _sums(rounded, sources)
         high = (1 + ROOM) * np.maximum(sums.max(axis=0), 0)
         layers.append(_of_hidden(rounded, high))
         sources = np.concatenate([sources, _active(layers[-1], sums)], axis=1)
-        unit = scale * 2.0 ** (layers[-1].first + layers[-1].shift) / layers[-1].factors
+        unit = scale * layers[-1].sums_of_a_byte
         offset, step = np.append(offset, 128 * unit), np.append(step, unit)
     raise AssertionError("a program has layers")
 
 
-def _ranged(
-    program: Program, rows: np.ndarray, features: np.ndarray
-) -> tuple[ByteInputs, np.ndarray, np.ndarray]:
-    """The bytes of numbers; offset and step (features,) of all features."""
-    places = [number.field for number in program.numbers]
-    centres = np.array([number.centre for number in program.numbers], dtype=np.float64)
-    numbers = features[:, : len(places)].astype(np.float64)
-    numbers[~np.isfinite(rows[:, places])] = np.nan
-    numbers = np.where(np.isnan(numbers).all(axis=0), 0.0, numbers)
-    low, high = np.nanmin(numbers, axis=0), np.nanmax(numbers, axis=0)
-    spread = np.where(high > low, (1 + 2 * ROOM) * (high - low), 2 * np.maximum(abs(high), 1.0))
-    spread = np.maximum(spread, 2 * SMALLEST)
-    middles = (centres + (low + high) / 2).astype(np.float32)
-    inverses = (254 / spread).astype(np.float32)
-    short = _shortened(middles)
-    wider = spread + 2 * abs(short.astype(np.float64) - middles)
-    if len(places) > FEW_NUMBERS and (wider <= WIDENED * spread).all():
-        middles, inverses = short, _shortened((254 / wider).astype(np.float32))
-    inputs = ByteInputs(middles, inverses, np.zeros(len(places), dtype=np.int8))
-    fills = _rounded_to_bytes((centres.astype(np.float32) - middles) * inverses)
-    others = program.features - len(places)
-    offset = np.append(middles.astype(np.float64) - centres, np.zeros(others))
-    step = np.append(1 / inverses.astype(np.float64), np.full(others, 1 / 127))
-    return inputs._replace(fills=fills), offset, step
+def check_int8(activation: str, *, hidden: bool = True) -> None:
+    """A ValueError where networks with hidden neurons of that activation cannot be int8."""
+    if activation != "relu" and hidden:
+        raise ValueError(f"Expected hidden neurons to be ReLUs for int8. Got {activation}.")
 
 
-def _shortened(values: np.ndarray) -> np.ndarray:
-    """Float32 numbers without the lower half of their bits: no farther from zero."""
-    return (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
-
-
-def _rounded_to_bytes(values: np.ndarray) -> np.ndarray:
-    """Halves to even, no farther than 127: int8, as in the C code."""
-    return np.rint(np.clip(values, -127, 127)).astype(np.int8)
+def _check(program: Program) -> None:
+    check_int8(program.activation, hidden=len(program.layers) > 1)
+    if program.starts[-1] > MOST_SOURCES:
+        raise ValueError(
+            f"Expected at most {MOST_SOURCES:,} inputs and neurons for int8, whose sums have 32 "
+            f"bits. Got {program.starts[-1]:,}."
+        )
 
 
 def _bytes_of(program: Program, inputs: ByteInputs, rows: np.ndarray) -> np.ndarray:
     """The features of ``rows`` (n, fields) as bytes, int8 (n, features)."""
-    numbers = rows[:, [number.field for number in program.numbers]]
-    with np.errstate(invalid="ignore", over="ignore"):
-        scaled = (numbers - inputs.middles) * inputs.inverses
-    is_there = np.isfinite(numbers)
-    known = np.where(is_there, _rounded_to_bytes(np.where(is_there, scaled, 0)), inputs.fills)
+    known = inputs.of(rows[:, [number.field for number in program.numbers]])
     others = program.featured(rows)[:, len(program.numbers) :]
-    return np.concatenate([known.astype(np.int8), (127 * others).astype(np.int8)], axis=1)
+    return np.concatenate([known, (127 * others).astype(np.int8)], axis=1)
+
+
+def _worth(program: Program, inputs: ByteInputs) -> tuple[np.ndarray, np.ndarray]:
+    """Offset and step (features,) of the bytes of all features."""
+    centres = np.array([number.centre for number in program.numbers], dtype=np.float64)
+    others = program.features - len(centres)
+    offset = np.append(inputs.middles * inputs.units - centres, np.zeros(others))
+    return offset, np.append(inputs.steps, np.full(others, 1 / 127))
 
 
 def _rounded(
@@ -243,8 +230,8 @@ def _rounded(
         units[rows] = torch.maximum(largest / 127, weights[:, -1].abs() / LARGEST_BIAS)
         order = np.argsort(-moments.diagonal()[:-1], kind="stable")
         refitted.append((rows, free, order, weights, precision))
-    units = units.clamp_min(SMALLEST)
-    units = (units.max().expand_as(units) if is_common else units).float().double()  # as written
+    units = _written(units.clamp_min(SMALLEST))
+    units = units.max().expand_as(units) if is_common else units
     whole = np.zeros((len(start), start.shape[1] - 1), dtype=np.int8)
     bias = np.zeros(len(start))
     for rows, free, order, weights, precision in refitted:
@@ -258,12 +245,20 @@ def _rounded(
     return whole, bias.astype(np.int32), units.numpy().astype(np.float32)
 
 
-def _short(layer: QuantizedLayer) -> QuantizedLayer:
-    """The layer with biases that fit into two bytes, where they lose few bits by that."""
-    most = np.iinfo(np.int16).max
-    shift = max(0, int(abs(layer.bias.astype(np.int64)).max()).bit_length() - 15)
-    if not 0 < shift <= COARSEST_BIAS:
-        return layer
+def _written(units: torch.Tensor) -> torch.Tensor:
+    """The next numbers that eight bits and a power of two can say."""
+    digits, powers = torch.frexp(units)
+    return torch.ldexp((digits * 2**UNIT_BITS).ceil(), powers - UNIT_BITS)
+
+
+def _short(layer: QuantizedLayer, least: int) -> QuantizedLayer:
+    """The layer with biases that fit into two bytes, where they lose few bits by that.
+
+    They lose ``least`` at least: of outputs none, as classes may differ by their biases alone.
+    """
+    needed = int(abs(layer.bias.astype(np.int64)).max()).bit_length() - 15
+    shift = needed if least < needed <= COARSEST_BIAS else least
+    most = np.iinfo(np.int16).max if needed <= COARSEST_BIAS else LARGEST_BIAS >> shift
     short = np.clip(np.round(layer.bias / 2**shift), -most, most).astype(np.int32)
     return layer._replace(bias=short << shift, bias_shift=shift)
 
@@ -273,31 +268,27 @@ def _of_hidden(layer: QuantizedLayer, high: np.ndarray) -> QuantizedLayer:
     largest = abs(layer.bias.astype(np.int64))
     for block in layer.blocks:
         largest = largest + 128 * abs(block.weights.astype(np.int64)).sum(axis=1)
-    least = max(1, largest.max() / FARTHEST)
+    least = max(2, largest.max() / FARTHEST)
     exact = 255 / np.maximum(np.where(high > 0, high, largest), least)
-    exact = np.minimum(exact, exact.min() * 2**12)  # so that 16 bits are enough for all
-    bits = 8 if exact.max() < 256 / SMALLEST_FACTOR * exact.min() else 16
-    shift = bits - 1 - int(np.floor(np.log2(exact.max())))
-    while np.floor(exact.max() * 2.0**shift) >= 2**bits:
-        shift -= 1
-    kind = np.uint8 if bits == 8 else np.uint16
-    factors = np.floor(exact * 2.0**shift).astype(kind)
-    first = max(0, int(largest.max()).bit_length() + bits - 30)  # no product leaves 31 bits
-    return layer._replace(factors=factors, first=first, shift=shift - first)
+    first = max(0, int(largest.max()).bit_length() - SUM_BITS)
+    shifts = FACTOR_BITS - 1 - np.floor(np.log2(exact)).astype(np.int64)
+    if shifts.max() - shifts.min() <= UNEVEN_BITS:
+        shifts = shifts.min(keepdims=True)
+    factors = np.floor(exact * 2.0**shifts).astype(np.uint8)
+    return layer._replace(factors=factors, first=first, shifts=(shifts - first).astype(np.uint8))
 
 
 def _sums(layer: QuantizedLayer, sources: np.ndarray) -> np.ndarray:
     """What the neurons hear of ``sources`` (n, S), int32 (n, neurons)."""
-    known = sources.astype(np.int32)
-    sums = np.broadcast_to(layer.bias, (len(known), len(layer.bias))).copy()
+    known = sources.astype(np.float64)
+    sums = np.broadcast_to(layer.bias.astype(np.float64), (len(known), len(layer.bias))).copy()
     for block in layer.blocks:
-        part = known[:, block.first : block.last]
-        sums += part @ block.weights.T.astype(np.int32)
-    return sums
+        sums += known[:, block.first : block.last] @ block.weights.T.astype(np.float64)
+    return sums.astype(np.int32)  # float64 has all of their digits
 
 
 def _active(layer: QuantizedLayer, sums: np.ndarray) -> np.ndarray:
     """ReLU of ``sums`` (n, neurons) as bytes, int8."""
     kept = (np.maximum(sums, 0) >> layer.first) * layer.factors.astype(np.int32)
-    half = (1 << layer.shift) >> 1
-    return (np.minimum((kept + half) >> layer.shift, 255) - 128).astype(np.int8)
+    rounded = ((kept >> (layer.shifts - 1).astype(np.int32)) + 1) >> 1
+    return (np.minimum(rounded, 255) - 128).astype(np.int8)

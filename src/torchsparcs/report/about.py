@@ -168,8 +168,10 @@ def _size(result: SearchResult) -> str | None:
     chip = result.settings.get("chip")
     if chip is None:
         return None if result.size is SIZES["parameters"] else result.size.unit
-    off = f"predicted to {100 * error_of(chip):.1f} %"
-    return f"{result.size.unit}; bytes are those of {chip}, in float, {off}"
+    is_int8 = bool(result.settings.get("int8"))
+    off = f"predicted to {100 * error_of(chip, is_int8=is_int8):.1f} %"
+    kind = "int8" if is_int8 else "float"
+    return f"{result.size.unit}; bytes are those of {chip}, in {kind}, {off}"
 
 
 def _budget(settings: Mapping[str, Any]) -> str:

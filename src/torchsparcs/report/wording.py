@@ -1,6 +1,7 @@
 """The numbers of a report as people write them, and the sentences around them."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from torchsparcs.compact.chain import CompactChain
@@ -231,3 +232,8 @@ def tolerance_words(result: SearchResult) -> str:
     side = "above" if scoring.is_loss else "below"
     score = scoring.words(best.score - allowed)
     return f"{gap} {side} the best, {score} {where_judged(result.settings)}"
+
+
+def bytes_of_chip(settings: Mapping[str, Any]) -> str:
+    """Whose bytes a search tells, and whether in int8."""
+    return f"bytes, {settings['chip']}{' in int8' * bool(settings.get('int8'))}"

@@ -45,6 +45,8 @@ class Candidate:
             where that was not asked for.
         residuals: of a regression, as in :class:`torchsparcs.searching.judging.Judgement`; None
             where they were not kept.
+        int8_score: as ``score``, of the same networks in int8, each made whole by the rows that it
+            was fitted to; None where that was not asked for.
         cost: of the columns that it reads, see :mod:`torchsparcs.searching.costs`; None where they
             have no prices.
         parts: as in :class:`torchsparcs.searching.judging.Judgement`, while a search goes on.
@@ -63,6 +65,7 @@ class Candidate:
     reliability: Tensor | None = field(default=None, compare=False, repr=False)
     residuals: Tensor | None = field(default=None, compare=False, repr=False)
     bytes: int | None = None
+    int8_score: float | None = None
     cost: float | None = None
     parts: Tensor | None = field(default=None, compare=False, repr=False)
 
@@ -100,11 +103,13 @@ class Candidate:
     def in_units(self, unit: float) -> "Candidate":
         """The same with scores that were counted in ``unit``; its parts, which were too, go."""
         expected = None if self.expected is None else self.expected * unit
+        in_int8 = None if self.int8_score is None else self.int8_score * unit
         return replace(
             self,
             score=self.score * unit,
             standard_error=self.standard_error * unit,
             expected=expected,
+            int8_score=in_int8,
             parts=None,
         )
 
@@ -112,6 +117,11 @@ class Candidate:
     def told(self) -> float:
         """The score that is told: the one to be expected; of older folders the one that chose."""
         return self.score if self.expected is None else self.expected
+
+    @property
+    def told_in_int8(self) -> float | None:
+        """The score that is told, with what int8 has changed on the rows that judged."""
+        return None if self.int8_score is None else self.told + self.int8_score - self.score
 
     @property
     def parameters(self) -> int:

@@ -136,6 +136,7 @@ def _candidate(folder: Path, row: CandidateRow, answers: Answers | None) -> dict
         "cost": row.get("cost"),
         "row_shape": None if shape is None else tuple(shape),
         "bytes": row.get("bytes"),
+        "int8_score": row.get("int8_score"),
     }
 
 
@@ -328,7 +329,7 @@ def _row(candidate: Any, name: str) -> dict[str, Any]:
     return {
         "parameters": candidate.parameters,
         "macs": candidate.macs,
-        **({} if candidate.bytes is None else {"bytes": candidate.bytes}),
+        **_asked_for(candidate),
         "widths": list(candidate.widths),
         "architecture": candidate.architecture,
         **{number: getattr(candidate, number) for number in (*NUMBERS, "temperature")},
@@ -336,6 +337,12 @@ def _row(candidate: Any, name: str) -> dict[str, Any]:
         **({} if candidate.cost is None else {"cost": candidate.cost}),
         **({} if candidate.row_shape is None else {"row_shape": list(candidate.row_shape)}),
     }
+
+
+def _asked_for(candidate: Any) -> dict[str, Any]:
+    """Numbers that only some searches have."""
+    found = {name: getattr(candidate, name) for name in ("bytes", "int8_score")}
+    return {name: number for name, number in found.items() if number is not None}
 
 
 def _tables(candidate: Any) -> dict[str, Any]:

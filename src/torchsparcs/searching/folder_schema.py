@@ -81,6 +81,7 @@ class Settings(TypedDict):
     max_bytes: NotRequired[Count | None]
     size: NotRequired[str]
     chip: NotRequired[str | None]
+    int8: NotRequired[bool]
     scoring: NotRequired[str]
     scoring_is_auto: NotRequired[bool]
     scoring_is_own: NotRequired[bool]
@@ -125,6 +126,7 @@ class CandidateRow(TypedDict):
     reliability: NotRequired[list[tuple[Share, Share, Share]] | None]
     residuals: NotRequired[Annotated[list[list[Size]], _is_table] | None]
     bytes: NotRequired[Count | None]  # where they were asked for
+    int8_score: NotRequired[Finite | None]
     cost: NotRequired[Size]  # where columns have prices
 
 

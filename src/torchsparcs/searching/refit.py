@@ -96,10 +96,13 @@ def refit(
         if not tuned:
             raise NonFiniteLossError("The loss of all networks diverged: these rows are too far.")
         judgements = family.judge(tuned)
-    sizing = Sizing.recorded(settings, result.preprocessing)
+    sizing = Sizing.recorded(settings, result.preprocessing).on_rows(folded)
     after = [
-        sizing.weighed(
-            Candidate.of(compact(fits[-1]), judgement, each.penalty_weight, folded.final(place))
+        sizing.judged(
+            sizing.weighed(
+                Candidate.of(compact(fits[-1]), judgement, each.penalty_weight, folded.final(place))
+            ),
+            fits,
         )
         for place, (each, fits, judgement) in enumerate(zip(before, tuned, judgements, strict=True))
     ]

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import torch
 
+from torchsparcs.export.quantization import check_int8
 from torchsparcs.files.byte_counts import bytes_of
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
@@ -65,6 +66,7 @@ def search(
     max_bytes: int | str | None = None,
     size: str = "parameters",
     chip: str | None = None,
+    int8: bool = False,
     sample_weight: Any = None,
     class_weight: Any = None,
     scoring: Any = "auto",
@@ -139,8 +141,10 @@ def search(
         max_bytes: nothing that takes more flash as generated C is kept; a number, or "2kB".
         size: what the front is drawn against and the smallest is picked by: "parameters", "macs",
             the multiply-adds of a row, or "bytes", the flash of generated C with its code and
-            libraries in float, predicted for the ``chip`` by a formula (:func:`to_c`).
+            libraries, predicted for the ``chip`` by a formula (:func:`to_c`).
         chip: "cortex-m4", which bytes are of by default, "cortex-m0", "avr" or "x86".
+        int8: bytes are those of networks in int8 (:func:`quantize`), and candidates of the front
+            have an ``int8_score`` on the same rows as their score, which still is that in float.
         sample_weight: (rows,), how much each row counts.
         class_weight: {label: weight}, "balanced" (each class counts the same) or None: rows count
             by their class as well, in training and in scores.
@@ -195,7 +199,7 @@ def search(
             "parameters": max_parameters,
             "bytes": None if max_bytes is None else bytes_of(max_bytes),
         }
-        sizing = Sizing.of(size, chip, None, limits)
+        sizing = Sizing.of(size, chip, None, limits, int8)
         seed = None if seed is None else _whole("seed", seed)
         if seed is not None and not -(2**63) <= seed < 2**64:
             raise ValueError(f"Expected a seed of at most 64 bits. Got {reprlib.repr(seed)}.")
@@ -214,6 +218,7 @@ def search(
                 "teacher": teacher is not None,
                 "size": size != "parameters",
                 "chip": sizing.chip is not None,
+                "int8": bool(int8),
             }
             if any(for_tables.values()):
                 named = ", ".join(name for name, is_given in for_tables.items() if is_given)
@@ -255,7 +260,10 @@ def search(
                 config=config,
                 seed=seed,
             )
-            sizing = replace(sizing, preprocessing=preprocessing)
+            if int8:
+                check_int8(activation)
+            sizing = replace(sizing, preprocessing=preprocessing).on_rows(run.folded)
+            sizing.check_reach()
             run.sizing = sizing
         run.check_budget(max_parameters)
         is_compared = checkpoint is not None or ranks.world > 1

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from torchsparcs.compact.direct import DirectSpace
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.folding import table_program
 from torchsparcs.export.measuring import known_chip
 from torchsparcs.export.predicting import predict_cost
 from torchsparcs.searching.candidates import Candidate
+from torchsparcs.searching.folded import FoldedData
+from torchsparcs.searching.whole_numbers import WholeNumbers
 from torchsparcs.tables.preprocessing import Preprocessing
 
 DEFAULT_CHIP = "cortex-m4"
@@ -39,12 +42,16 @@ class Sizing:
         chip: whose flash bytes are; None where they are not asked for.
         preprocessing: which is in the generated code; None where a network is searched.
         limits: by the name of a size.
+        is_int8: whether bytes are those of networks in int8.
+        whole: the rows that these are fitted to; None where a network is searched.
     """
 
     name: str = "parameters"
     chip: str | None = None
     preprocessing: Preprocessing | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
+    is_int8: bool = False
+    whole: WholeNumbers | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -53,36 +60,38 @@ class Sizing:
         chip: str | None,
         preprocessing: Preprocessing | None,
         limits: Mapping[str, int | None],
+        is_int8: bool = False,
     ) -> "Sizing":
         """As a call asks for it; bytes are those of ``DEFAULT_CHIP`` where no other is named."""
         if not isinstance(name, str) or name not in SIZES:
             raise ValueError(f"Expected a size among {', '.join(SIZES)}. Got {name!r}.")
         given = {each: limit for each, limit in limits.items() if limit is not None}
-        if chip is None and (name == "bytes" or "bytes" in given):
+        if chip is None and (name == "bytes" or "bytes" in given or is_int8):
             chip = DEFAULT_CHIP
         if chip is not None:
             known_chip(chip)
-        return cls(name, chip, preprocessing, given)
+        return cls(name, chip, preprocessing, given, bool(is_int8))
 
     @classmethod
     def recorded(cls, settings: Mapping[str, Any], preprocessing: Preprocessing | None) -> "Sizing":
         """That of an earlier search, by its settings; older ones have parameters only."""
         limits = {each: settings.get(f"max_{each}") for each in SIZES}
         name, chip = settings.get("size", "parameters"), settings.get("chip")
-        return cls.of(name, chip, preprocessing, limits)
+        return cls.of(name, chip, preprocessing, limits, settings.get("int8", False))
 
     @property
     def settings(self) -> dict[str, Any]:
         """What a result keeps of it."""
         limits = {f"max_{name}": self.limits.get(name) for name in ("parameters", "bytes")}
-        return {"size": self.name, "chip": self.chip, **limits}
+        return {"size": self.name, "chip": self.chip, "int8": self.is_int8, **limits}
 
     @property
     def most_parameters(self) -> int | None:
         """No network within the limits has more."""
         limits = [self.limits[name] for name in ("parameters",) if name in self.limits]
         if "bytes" in self.limits:
-            limits.append(max(1, self.limits["bytes"] // BYTES_OF_A_NUMBER))
+            of_a_number = 1 if self.is_int8 else BYTES_OF_A_NUMBER
+            limits.append(max(1, self.limits["bytes"] // of_a_number))
         return min(limits, default=None)
 
     def within_reach(self, candidates: Sequence[Candidate]) -> dict[str, int]:
@@ -92,13 +101,51 @@ class Sizing:
             for name, limit in self.limits.items()
         }
 
+    def on_rows(self, folded: FoldedData) -> "Sizing":
+        """The same where networks in int8 are fitted to the rows of ``folded``."""
+        if not self.is_int8 or self.preprocessing is None:
+            return self
+        return replace(self, whole=WholeNumbers.of(self.preprocessing, folded))
+
     def weighed(self, candidate: Candidate) -> Candidate:
         """``candidate`` with its bytes, where they are asked for."""
         if self.chip is None or self.preprocessing is None:
             return candidate
         assert isinstance(candidate.network, CompactNetwork)
-        program = table_program(candidate.network, self.preprocessing)
-        return replace(candidate, bytes=predict_cost(program, self.chip).flash)
+        return replace(candidate, bytes=self._bytes(candidate.network))
+
+    def judged(self, candidate: Candidate, networks: Sequence[DirectSpace]) -> Candidate:
+        """``candidate`` with its score in int8, where that is asked for.
+
+        ``networks`` are the fits that judge it.
+        """
+        if self.whole is None:
+            return candidate
+        return replace(candidate, int8_score=self.whole.score(networks, candidate.temperature))
+
+    def check_reach(self) -> None:
+        """A ValueError where not even a network of one weight has so few bytes."""
+        if self.preprocessing is None or "bytes" not in self.limits:
+            return
+        columns, limit = self.preprocessing.inputs.columns, self.limits["bytes"]
+        kinds = [(c.kind, c.is_either) for c in columns for _ in c.encoded_names]
+        widths = (len(kinds), self.preprocessing.target.outputs)
+        smallest = min(
+            self._bytes(CompactNetwork(widths, [(1, 0)], kept={"1_0": [place]}))
+            for place in {kind: place for place, kind in enumerate(kinds)}.values()
+        )
+        if smallest > limit:
+            raise ValueError(
+                f"Expected max_bytes of at least {smallest:,}, which a network of one weight takes "
+                f"on {self.chip}. Got {limit:,}."
+            )
+
+    def _bytes(self, network: CompactNetwork) -> int:
+        assert self.preprocessing is not None
+        assert self.chip is not None
+        if self.whole is not None:
+            return predict_cost(self.whole.small(network), self.chip).flash
+        return predict_cost(table_program(network, self.preprocessing), self.chip).flash
 
     def size(self, candidate: Candidate) -> int:
         return SIZES[self.name].of(candidate)

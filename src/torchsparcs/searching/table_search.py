@@ -20,7 +20,7 @@ from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
-from torchsparcs.searching.last_fits import last_fits, sampled
+from torchsparcs.searching.last_fits import Judged, last_fits, sampled
 from torchsparcs.searching.result import Attempt, Candidate
 from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
@@ -202,7 +202,8 @@ class TableSearch:
         ]
         judged = [*zip(candidates, rungs, strict=True)]
         trusted = [each for each in judged if each[1].judgement.is_borne_out or each[1] is chosen]
-        best = next(one for one, rung in judged if rung is chosen)
+        place = [rung is chosen for _, rung in trusted].index(True)
+        best = trusted[place][0]
         if self.clock.ended and largest is not None:
             smallest = min(one.parameters for one, _ in trusted)
             if smallest > largest:  # all there is
@@ -212,11 +213,10 @@ class TableSearch:
                     stacklevel=2,
                 )
                 largest = smallest
+        rows = self.folded
         if self.whole is not self.folded:
             family = DenseFamily(self.whole, self.executor)
-            limits = self.sizing.within_reach([one for one, _ in trusted])
-            front = on_the_front([one for one, _ in trusted], limits, self.sizing.name)
-            trusted = [each for each in trusted if any(each[0] is one for one in (*front, best))]
+            trusted = self._wanted(trusted, best)
             place = [one is best for one, _ in trusted].index(True)
             with (
                 contextlib.suppress(OutOfTime),
@@ -226,6 +226,15 @@ class TableSearch:
                 trusted = [(self.sizing.weighed(one), rung) for one, rung in fits]
                 best = trusted[place][0]
                 alone = best.score  # nobody chose it by these rows
+                rows = self.whole
+        if self.sizing.is_int8:
+            sizing, wanted = self.sizing.on_rows(rows), self._wanted(trusted, best)
+            names = {id(one) for one, _ in wanted}
+            trusted = [
+                (sizing.judged(one, rung.networks) if id(one) in names else one, rung)
+                for one, rung in trusted
+            ]
+            best = trusted[place][0]
         return Outcome(
             [one for one, _ in trusted],
             expected_scores(
@@ -238,6 +247,13 @@ class TableSearch:
             {"widths": self.asked["widths"], "penalty_weights": weights},
             largest,
         )
+
+    def _wanted(self, judged: list[Judged], best: Candidate) -> list[Judged]:
+        """Those of ``judged`` that are on the front, and the ``best`` linear model."""
+        candidates = [one for one, _ in judged]
+        limits = self.sizing.within_reach(candidates)
+        front = on_the_front(candidates, limits, self.sizing.name)
+        return [each for each in judged if any(each[0] is one for one in (*front, best))]
 
     # --- training ---
 

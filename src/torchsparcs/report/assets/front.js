@@ -10,7 +10,7 @@ function frontView(host) {
   const sizes = candidates.map((found) => found.size);
   const scores = judged.flatMap((found) => [found.score - found.error, found.score + found.error]);
   const x = { log: true, from: Math.min(...sizes) / 1.3, to: Math.max(...sizes, state.budget || 0) * 1.3,
-    name: facts.chip && facts.size === "bytes" ? `bytes of flash, ${facts.chip}` : facts.size, words: whole };
+    name: facts.chip && facts.size === "bytes" ? facts.bytes_name : facts.size, words: whole };
   const y = scoreAxis(Math.min(...scores), Math.max(...scores, facts.tolerance));
   const { box, toX, toY } = axes(place, x, y);
   const { svg } = place;
@@ -156,14 +156,15 @@ function frontWords() {
 }
 
 function candidateTable() {
-  const bytes = facts.chip ? [`bytes, ${facts.chip}`] : [];
-  const head = ["", "parameters", "MACs", ...bytes, facts.measure, facts.where_judged, "rule", "layers"];
+  const bytes = facts.chip ? [facts.bytes_name] : [];
+  const int8 = facts.is_int8 ? ["in int8"] : [];
+  const head = ["", "parameters", "MACs", ...bytes, facts.measure, ...int8, facts.where_judged, "rule", "layers"];
   const numeric = head.map((_, column) => column).slice(1, -2);
   const cell = (tag, words, column) => make(tag, numeric.includes(column) ? { class: "number" } : column === head.length - 1 ? { class: "layers" } : {}, words);
   const rows = facts.candidates.map((found, index) => {
     const show = make("button", { type: "button", "aria-label": `Show candidate ${found.pick}` }, String(found.pick));
     const row = make("tr", { "data-index": index }, [make("td", {}, show),
-      ...[whole(found.parameters), whole(found.macs), ...bytes.map(() => whole(found.bytes)), found.score_with_error, found.judged_words, found.rules.join(", "), found.architecture]
+      ...[whole(found.parameters), whole(found.macs), ...bytes.map(() => whole(found.bytes)), found.score_with_error, ...int8.map(() => found.int8_words), found.judged_words, found.rules.join(", "), found.architecture]
         .map((words, column) => cell("td", words, column + 1))]);
     row.addEventListener("click", () => select(index));
     return row;

@@ -73,7 +73,7 @@ function grow() {
 
 // --- tables ---
 function comparisonTable() {
-  const bytes = facts.chip ? [`bytes, ${facts.chip}`] : [];
+  const bytes = facts.chip ? [facts.bytes_name] : [];
   const number = (value) => value === null ? "–" : whole(value);
   const head = ["", "parameters", "MACs", ...bytes, facts.measure, "layers"].map((words, i) =>
     make("th", { scope: "col", class: i > 0 && words !== "layers" ? "number" : "" }, words));
