@@ -1,14 +1,11 @@
 """From data to the front of score against size, in one call."""
 
 import contextlib
-import math
 import operator
 import reprlib
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +17,7 @@ from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
 from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
+from torchsparcs.searching.clock import checked_budget
 from torchsparcs.searching.costs import (
     Costs,
     cheaper_networks,
@@ -42,14 +40,9 @@ from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.kinds import Kinds
 from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.deadline import Deadline, stopped_by_user
 from torchsparcs.training.devices import one_thread, resolve_device
 
 __all__ = ["SearchConfig", "search"]
-
-AFTERWARDS = 0.03  # of a time budget is for what comes after the last stage
-STOPPING = "Stopping: the best front so far will be kept. Ctrl-C again aborts."
-STOPPED = "The search was stopped by Ctrl-C: this is the best front that it had found."
 
 
 def search(
@@ -203,7 +196,7 @@ def search(
         seed = None if seed is None else _whole("seed", seed)
         if seed is not None and not -(2**63) <= seed < 2**64:
             raise ValueError(f"Expected a seed of at most 64 bits. Got {reprlib.repr(seed)}.")
-        time_budget = _seconds(time_budget, ranks.world)
+        time_budget = checked_budget(time_budget, ranks.world)
         on = resolve_device(device)
         executor.device = None if device == "auto" else on
         if network is not None:
@@ -289,7 +282,7 @@ def search(
         open_steps(checkpoint, asked, resume, ranks) as executor.steps,
         one_thread(on) if network is None else contextlib.nullcontext(),
         _workers(executor, engine, is_long=on.type == "cpu" and run.is_long),
-        _timed(run, started, time_budget),
+        run.clock.timed(started, time_budget, shown=run.progress and isinstance(run, TableSearch)),
     ):
         outcome, cheap = run.run(sizing.most_parameters), []
         if isinstance(run, TableSearch) and costs is not None and preprocessing is not None:
@@ -356,42 +349,6 @@ def _workers(executor: Executor, engine: str | Engine, *, is_long: bool) -> Iter
     finally:
         if isinstance(engine, str):
             executor.engine.close()
-
-
-@contextlib.contextmanager
-def _timed(
-    run: TableSearch | NetworkSearch, started: float, time_budget: float | None
-) -> Iterator[None]:
-    """The deadline of ``run``, by its budget and by Ctrl-C, and what a person sees of its time."""
-    clock, executor = run.clock, run.executor
-    if executor.engine.ranks.world > 1:  # they would have to agree on the moment
-        with clock.shown(run.progress and isinstance(run, TableSearch)):
-            yield
-        return
-    seconds = math.inf if time_budget is None else time_budget * (1 - AFTERWARDS)
-    clock.deadline = Deadline(started + seconds)
-    executor.engine.deadline = executor.steps.deadline = clock.deadline
-    with (
-        stopped_by_user(clock.deadline, STOPPING),
-        clock.shown(run.progress and isinstance(run, TableSearch)),
-    ):
-        yield
-    if clock.ended == "interrupt":
-        warnings.warn(STOPPED, UserWarning, stacklevel=4)
-
-
-def _seconds(time_budget: float | None, processes: int) -> float | None:
-    """The time budget, checked."""
-    if time_budget is None:
-        return None
-    is_number = isinstance(time_budget, Real) and not isinstance(time_budget, bool)
-    if not is_number or not 0 < time_budget < math.inf:
-        raise ValueError(f"Expected time_budget in seconds, above 0. Got {time_budget!r}.")
-    if processes > 1:
-        raise ValueError(
-            f"Expected no time_budget where {processes} processes of torch.distributed work."
-        )
-    return float(time_budget)
 
 
 def _whole(name: str, value: Any) -> int:
