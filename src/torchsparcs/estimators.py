@@ -49,6 +49,7 @@ class _Sparcs(BaseEstimator):
         scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
         kinds: Kinds | None = None,
+        teacher: Any = None,
         activation: str = "relu",
         steps: int | None = None,
         warm_start: bool = False,
@@ -68,6 +69,7 @@ class _Sparcs(BaseEstimator):
         self.scoring = scoring
         self.penalty_weights = penalty_weights
         self.kinds = kinds
+        self.teacher = teacher
         self.activation = activation
         self.steps = steps
         self.warm_start = warm_start
@@ -126,6 +128,7 @@ class _Sparcs(BaseEstimator):
                 int8=self.int8,
                 scoring=self.scoring,
                 kinds=self.kinds,
+                teacher=self.teacher,
                 activation=self.activation,
                 config=_config(self.steps),
                 time_budget=self.time_budget,
@@ -205,6 +208,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     Args:
         widths, max_parameters, max_bytes, size, chip, int8: as in ``search``.
         validation, penalty_weights, kinds, activation, time_budget, device: as in ``search``.
+        teacher: as in ``search``. scikit-learn forgets what an estimator has learnt where it makes
+            copies, as in a grid search: put it into a ``FrozenEstimator`` there.
         scoring: as in ``search``; the method ``score`` is accuracy, or R², whatever the scoring.
         pick: from the front, "smallest" (within a standard error of the best score) or "best".
         steps: of the training; by default as many as ``SearchConfig`` says.
@@ -249,6 +254,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
         kinds: Kinds | None = None,
+        teacher: Any = None,
         activation: str = "relu",
         steps: int | None = None,
         class_weight: Any = None,
@@ -271,6 +277,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             scoring=scoring,
             penalty_weights=penalty_weights,
             kinds=kinds,
+            teacher=teacher,
             activation=activation,
             steps=steps,
             warm_start=warm_start,

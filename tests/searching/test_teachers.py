@@ -4,11 +4,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from shell import sparcs
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
 from torch import nn
 
-from torchsparcs import CompactNetwork, SearchConfig, search, to_onnx
+from torchsparcs import (
+    CompactNetwork,
+    SearchConfig,
+    SparcsClassifier,
+    load_result,
+    search,
+    to_onnx,
+)
 from torchsparcs.searching.lesson import Lesson
 from torchsparcs.searching.teachers import Teacher, labels_of
 from torchsparcs.tables.made_rows import made_rows
@@ -64,6 +72,30 @@ class TestForms:
                 return np.tile([0.9, 0.1], (len(X), 1))
 
         assert Teacher(Turned(), Target.fit(SIDES)).answers(X)[0].item() == pytest.approx(0.9)
+
+    def test_estimators_and_the_command_take_one(self, tmp_path):
+        """Fitted by names of columns, which an estimator of ours does not pass on."""
+        model = LogisticRegression().fit(FRAME, SIDES)
+        options = {key: QUICK[key] for key in ("widths", "validation")}
+        pupil = SparcsClassifier(steps=20, teacher=model, random_state=0, **options)
+        assert pupil.fit(FRAME, SIDES).score(FRAME, SIDES) > 0.9
+        assert pupil.result_.settings["teacher"] == "LogisticRegression"
+        to_onnx(pupil.result_.deployed(), tmp_path / "model.onnx")
+        FRAME.assign(target=SIDES).to_csv(tmp_path / "t.csv", index=False)
+        run = sparcs(
+            "search",
+            tmp_path / "t.csv",
+            "--teacher",
+            tmp_path / "model.onnx",
+            "--steps",
+            20,
+            "--widths",
+            8,
+            "--out",
+            tmp_path / "run",
+        )
+        assert run.code == 0, run
+        assert load_result(tmp_path / "run").settings["teacher"] == "model.onnx"
 
     def test_values_are_standardised(self):
         model, target = LinearRegression().fit(X, KINK), Target.fit(KINK)

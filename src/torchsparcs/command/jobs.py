@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ class Job(Record):
     calibrate: bool = True
     sample: int | None = None
     costs: dict[str, float] | None = None
+    teacher: str | None = None  # the path of an ONNX file
     widths: tuple[int, ...] | None = None
     penalty_weights: tuple[float, ...] | None = None
     steps: int | None = None
@@ -81,10 +82,16 @@ class Job(Record):
             job = cls.from_json(read_json(path))
         except ValueError as error:
             raise ValueError(f"Expected a search to go on with. {path} is damaged.") from error
-        if not job.is_file:
-            return job
-        there = os.path.normpath(os.path.join(os.path.realpath(folder), job.data))
-        return dataclasses.replace(job, data=there)
+        start = os.path.realpath(folder)
+        return job._with_paths(lambda path: os.path.normpath(os.path.join(start, path)))
+
+    def _with_paths(self, changed: Callable[[str], str]) -> "Job":
+        """With the paths of its files ``changed``."""
+        return dataclasses.replace(
+            self,
+            data=changed(self.data) if self.is_file else self.data,
+            teacher=None if self.teacher is None else changed(self.teacher),
+        )
 
     @property
     def is_file(self) -> bool:
@@ -125,6 +132,7 @@ class Job(Record):
                 int8=self.int8,
                 kinds=parsed_kinds(self.kinds),
                 costs=self.costs,
+                teacher=self.teacher,
                 config=self._config(),
                 seed=self.seed,
                 device=self.device,
@@ -149,9 +157,7 @@ class Job(Record):
 
     def _begin(self, folder: Path, steps: Steps) -> None:
         steps.clear()
-        there = self
-        if self.is_file:
-            there = dataclasses.replace(self, data=_seen_from(folder, self.data))
+        there = self._with_paths(lambda path: _seen_from(folder, path))
         text = json.dumps(there.to_json(), indent=1) + "\n"
         write_atomically(folder / PARTS / JOB, text.encode())
 

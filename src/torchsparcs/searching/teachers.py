@@ -100,7 +100,7 @@ def _asked(model: Any, target: Target) -> Asked:
             f"Expected a teacher with probabilities, predict_proba. {name} has labels alone."
         )
     if hasattr(model, "predict"):
-        return name, model.predict
+        return name, lambda X: model.predict(_as_fitted(model, X))
     if callable(model):
         return name, model
     raise ValueError(
@@ -112,9 +112,22 @@ def _asked(model: Any, target: Target) -> Asked:
 def _in_order(model: Any, target: Target) -> Callable[[Any], Any]:
     """Its probabilities in the order of the classes of the target."""
     own = getattr(model, "classes_", None)
-    if own is None:
-        return model.predict_proba
-    return lambda X: np.asarray(model.predict_proba(X))[:, _places(own, target)]
+
+    def ask(X: Any) -> np.ndarray:
+        said = np.asarray(model.predict_proba(_as_fitted(model, X)))
+        return said if own is None else said[:, _places(own, target)]
+
+    return ask
+
+
+def _as_fitted(model: Any, X: Any) -> Any:
+    """X with the names of columns that ``model`` knows, where X has none."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or hasattr(X, "columns") or X.shape[1:] != (len(names),):
+        return X
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list(names))
 
 
 def _places(own: Sequence[Any], target: Target) -> list[int]:
@@ -243,7 +256,7 @@ def labels_of(model: Any, X: Any) -> np.ndarray:
         found = session.run(None, _feed(session, X))
         return _labels([each for each in found if isinstance(each, np.ndarray)])
     if hasattr(model, "predict"):
-        return np.asarray(model.predict(X))
+        return np.asarray(model.predict(_as_fitted(model, X)))
     if isinstance(model, nn.Module):
         raise ValueError(
             "Expected a target y beside a torch module, whose outputs may be logits or values."
