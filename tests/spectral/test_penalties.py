@@ -234,3 +234,29 @@ class TestLayerScales:
     def test_one_for_each_layer(self):
         with pytest.raises(ValueError, match=r"a factor for each of 2 penalised layers\. Got 1"):
             eigenvalue_penalty(SpectralNetwork([2, 2, 2, 1]), layer_scales=(1.0,))
+
+
+class TestFlatRates:
+    def optimizer(self, **options):
+        torch.manual_seed(0)
+        network = SpectralNetwork([2, 3, 1])
+        groups = parameter_groups(network, 1e-2, transfer_weight_decay=0.0, **options)
+        optimizer = torch.optim.AdamW(groups)
+        network(torch.ones(4, 2)).sum().backward()
+        return network, optimizer
+
+    def test_one_learning_rate_for_all_groups_is_noticed(self):
+        network, optimizer = self.optimizer()
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=10)
+        optimizer.step()
+        schedule.step()
+        with pytest.warns(UserWarning, match=r"30 times faster: OneCycleLR"):
+            shrink_eigenvalues_(network, optimizer, 1e-3)
+
+    @pytest.mark.parametrize("scale", [1.0, 30.0])
+    def test_what_was_asked_for_is_not(self, scale):
+        network, optimizer = self.optimizer(eigenvalue_lr_scale=scale)
+        rates = [group["lr"] for group in optimizer.param_groups]
+        torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rates, total_steps=10)
+        optimizer.step()
+        shrink_eigenvalues_(network, optimizer, 1e-3)

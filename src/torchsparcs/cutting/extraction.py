@@ -23,6 +23,8 @@ from torchsparcs.training.tasks import LossFunction, check_data, evaluation_mode
 Given = tuple[Data, Data, str | LossFunction, RefineConfig | None]
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()
 def extract(
     module: nn.Module,
     *,

@@ -146,16 +146,19 @@ def descend(
     *,
     constant: float,
     through: int | None = None,
+    worth: Callable[[Verdict], Any] = lambda verdict: (verdict.score, -verdict.loss),
 ) -> Iterator[Rung[nn.Module, Verdict]]:
     """``models``, then some with at most 0.7 of the parameters, and so on, as small as it gets.
 
-    Where a layer of a chain might go, all ways are fine-tuned; without it is taken unless the
-    judges notice. Where the score falls, half of the decay is tried as well, and stays where it is
-    better: a smaller network needs less.
+    What is cut is judged before and after its fine-tuning, and the better goes on. Where a layer of
+    a chain might go, all ways are fine-tuned; without it is taken unless the judges notice. Where
+    the score falls, half of the decay is tried as well, and stays where it is better: a smaller
+    network needs less.
 
     Args:
         constant: the loss of a constant answer.
         through: one of the sizes on the way; halves lead there.
+        worth: the larger the better, of what was judged.
     """
     ladder = Ladder(family)
     (rung,) = ladder.top([models])
@@ -164,18 +167,27 @@ def descend(
         aim = int(SHRINK * rung.parameters)
         if through is not None and through < rung.parameters:
             aim = max(through, int(HASTE * rung.parameters))
-        found = ladder.step([rung], [aim], tuning)
-        if not found:
-            return  # nothing is smaller, or all of it diverges
+        tuned = ladder.step([rung], [aim], tuning)
+        judged = [*ladder.untuned(), *tuned]
+        if not judged:
+            return  # nothing is smaller
+        ways: dict[str, Rung[nn.Module, Verdict]] = {}
+        for one in judged:
+            known = ways.setdefault(one.way, one)
+            if worth(one.judgement) >= worth(known.judgement):
+                ways[one.way] = one
+        found = [*ways.values()]
         limit = as_good_as(found[0].loss, constant)
         shorter = [each for each in found[1:] if each.loss <= limit]
         best = min(shorter, key=lambda each: each.parameters, default=found[0])
         if best.judgement.score < rung.judgement.score and tuning.weight_decay:
             less = dataclasses.replace(tuning, weight_decay=tuning.weight_decay / 2)
             for again in ladder.again(best, less):
+                judged.append(again)
                 if again.judgement.score > best.judgement.score:
                     best, tuning = again, less
-        rung = best
+        others = tuple(one for one in judged if one is not best)
+        rung = dataclasses.replace(best, passed_over=others)
 
 
 def model_rungs(
@@ -200,7 +212,14 @@ def model_rungs(
     fit = Fit(data, some_rows(data, rows, tuning.seed, next(model.parameters())))
     family = ModelFamily([fit], verdict, tuning.task, normalise)
     constant = constant_loss(model, validation, tuning.task)
-    return descend(family, [model], tuning, constant=constant, through=through)
+    return descend(
+        family,
+        [model],
+        tuning,
+        constant=constant,
+        through=through,
+        worth=lambda judged: -judged.loss,
+    )
 
 
 def refine_model(

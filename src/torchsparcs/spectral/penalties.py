@@ -122,6 +122,7 @@ def shrink_eigenvalues_(
         names = ", ".join(known.__name__ for known in STEP_SIZES)
         raise ValueError(f"Expected an optimizer among {names}. Got {type(optimizer).__name__}.")
     _warn_of_coupled_decay(optimizer)
+    _warn_of_flat_rates(optimizer)
     for network in spectral_modules(module):
         for eigenvalues, scale in _scaled_layers(network, layer_scales):
             if not eigenvalues.requires_grad:
@@ -169,6 +170,22 @@ def _warn_of_coupled_decay(optimizer: Optimizer) -> None:
                 "AdamW. Use AdamW, or parameter_groups(..., transfer_weight_decay=0).",
                 stacklevel=4,
             )
+
+
+def _warn_of_flat_rates(optimizer: Optimizer) -> None:
+    """Warn of a schedule that gave the eigenvalues the learning rate of the transfers."""
+    groups = {group.get("name"): group for group in optimizer.param_groups}
+    hidden, transfers = groups.get("hidden_eigenvalues"), groups.get("transfers")
+    if hidden is None or transfers is None or hidden.get("lr_scale", 1.0) == 1:
+        return
+    if isinstance(hidden["lr"], float) and 0 < hidden["lr"] == transfers["lr"]:
+        warnings.warn(
+            f"Eigenvalues learn as fast as the transfers, where parameter_groups meant "
+            f"{hidden['lr_scale']:g} times faster: OneCycleLR(max_lr=...) and the like set all "
+            "groups alike. Give one number for each group, max_lr=[group['lr'] for group in "
+            "optimizer.param_groups], or ask for eigenvalue_lr_scale=1.",
+            stacklevel=4,
+        )
 
 
 def _sgd_step_size(parameter: Tensor, group: dict, optimizer: Optimizer) -> Tensor:

@@ -1,13 +1,11 @@
 """Initial spectral parameters that compute what Linears did, up to rounding."""
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import torch
-from torch import Tensor
 
+from torchsparcs.spectral.activations import odd_slope
 from torchsparcs.spectral.network import SpectralNetwork
-from torchsparcs.spectralizing.functions import grid, is_same
 from torchsparcs.spectralizing.stacks import Stack
 
 
@@ -110,11 +108,8 @@ def _check_widths(network: SpectralNetwork, least: list[int], constant: bool, na
 
 def _odd_slope(network: SpectralNetwork, name: str) -> float:
     """κ > 0 with f(h) − f(−h) = κh, or a ValueError."""
-    f: Callable[[Tensor], Tensor] = network.activation
-    h = grid()
-    odd = f(h) - f(-h)
-    kappa = float(odd[-1] / h[-1])
-    if not kappa > 0 or not is_same(odd, kappa * h):
+    kappa = odd_slope(network.activation)
+    if kappa is None:
         raise ValueError(
             "Expected an activation with f(h) − f(−h) = κh, such as relu, gelu or silu, to keep "
             f"the weights of {name!r}. Got {network.activation_name}."
