@@ -154,6 +154,20 @@ def last_within(
     return best
 
 
+def first_within(
+    rungs: Iterable[Rung[Network, Verdict]], largest: int, show: Callable[[str], None]
+) -> Rung[Network, Verdict]:
+    """The first of ``rungs`` that has at most ``largest`` of what counts; else a ValueError."""
+    for rung in rungs:
+        show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {largest:,}")
+        if rung.parameters <= largest:
+            return rung
+    raise ValueError(
+        f"Expected a budget that can be reached. Got {largest:,}: with a unit left in each block "
+        f"there are {rung.parameters:,}."
+    )
+
+
 @dataclass(frozen=True)
 class RefineConfig:
     """The limits of a cut: how much loss for size, and its fine-tuning.
