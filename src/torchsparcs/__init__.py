@@ -13,7 +13,12 @@ HOMES = {
     "spectral.linear": ("SpectralLinear",),
     "spectral.network": ("SpectralNetwork",),
     "spectral.paths": ("path_norm", "path_strengths"),
-    "spectral.penalties": ("PENALTIES", "eigenvalue_penalty", "shrink_eigenvalues_"),
+    "spectral.penalties": (
+        "PENALTIES",
+        "attach_penalty",
+        "eigenvalue_penalty",
+        "shrink_eigenvalues_",
+    ),
     "spectral.pooled": ("Pooled",),
     "spectral.population": ("Population",),
     "training.config": ("TrainConfig",),
@@ -73,7 +78,12 @@ if TYPE_CHECKING:  # the same names for those who read and do not run
     from torchsparcs.spectral.linear import SpectralLinear
     from torchsparcs.spectral.network import SpectralNetwork
     from torchsparcs.spectral.paths import path_norm, path_strengths
-    from torchsparcs.spectral.penalties import PENALTIES, eigenvalue_penalty, shrink_eigenvalues_
+    from torchsparcs.spectral.penalties import (
+        PENALTIES,
+        attach_penalty,
+        eigenvalue_penalty,
+        shrink_eigenvalues_,
+    )
     from torchsparcs.spectral.pooled import Pooled
     from torchsparcs.spectral.population import Population
     from torchsparcs.spectralizing.spectralize import spectralize
