@@ -33,7 +33,7 @@ def told(model: nn.Module, example) -> list[tuple]:
             [
                 ("first", 6, ("first.bn1",)),
                 ("first", 5, ("first.bn2",)),
-                ("second.conv", 8, ("second.conv.1", "second.conv.3", "second.conv.4")),
+                ("second.conv", 8, ("second.conv.4", "second.conv.3", "second.conv.1")),
             ],
         ),
         (

@@ -27,7 +27,8 @@ class Block:
     """A feed-forward block of a model, by the names of its modules.
 
     Attributes:
-        writers, readers: layers; those in ``between`` have numbers for each unit.
+        writers, readers: layers.
+        between: modules with numbers for each unit, those next to the readers first.
         units: how many there are.
         places: of each layer, how often a row of the batch goes through it: one for a vector, one
             for each token or pixel otherwise.
@@ -45,6 +46,13 @@ class Block:
         paths = [name.split(".") for name in (*self.writers, *self.readers)]
         around = [keys[0] for keys in takewhile(_are_same, zip(*paths, strict=False))]
         return (".".join(around), *self.writers, *self.readers)
+
+    def moved(self, start: str) -> "Block":
+        """The same block in a model whose names begin with ``start`` before those of this one."""
+        names = (self.writers, self.readers, self.between)
+        writers, readers, between = (tuple(start + name for name in some) for some in names)
+        places = {start + name: count for name, count in self.places.items()}
+        return Block(writers, readers, between, self.units, places)
 
     def within(self, model: nn.Module) -> "Block":
         """The same block in ``model``, where it may have fewer units."""
@@ -137,7 +145,7 @@ class _Finder:
         self.heard = {id(call): leaves_of(call.input) for call in trace.calls}
         self.readers: dict[int, list[Call]] = {}
         for call in trace.calls:
-            for leaf in self.heard[id(call)] & {*self.by_leaf}:
+            for leaf in self.heard[id(call)].keys() & self.by_leaf.keys():
                 self.readers.setdefault(leaf, []).append(call)
 
     def block_of(self, reader: Call, rows: int) -> Block | str:
@@ -157,7 +165,7 @@ class _Finder:
             if self._writers(other) != writers:
                 return f"reads {names}, which {other.name!r} hears together with other layers"
         for layer in (*writers, *readers):
-            for parameter in layer.module.parameters():
+            for parameter in layer.module.parameters(recurse=False):
                 if id(parameter) in self.shared:
                     return f"reads {names}, and one tensor is {quoted(self.shared[id(parameter)])}"
         units = min(
@@ -168,7 +176,7 @@ class _Finder:
             for writer in writers:
                 if reason := _mixed(writer, one, units):
                     return f"reads {names}: {reason}"
-        between = self._between(readers, writers)
+        between = self._between(readers)
         if isinstance(between, str):
             return f"reads {names} through {between}"
         return Block(
@@ -186,16 +194,21 @@ class _Finder:
         heard = self.heard[id(reader)]
         return [call for leaf, call in self.by_leaf.items() if leaf in heard]
 
-    def _between(self, readers: Sequence[Call], writers: Sequence[Call]) -> tuple[str, ...] | str:
-        """The modules whose parameters the units pass; in words, one that is not known."""
+    def _between(self, readers: Sequence[Call]) -> tuple[str, ...] | str:
+        """The modules whose parameters the units pass, the last ones first.
+
+        In words, one that is not known.
+        """
         names: dict[str, None] = {}
-        for leaf in {leaf for r in readers for leaf in self.heard[id(r)]} - {*self.by_leaf}:
+        for leaf in dict.fromkeys(leaf for r in readers for leaf in self.heard[id(r)]):
+            if leaf in self.by_leaf:
+                continue
             name, module = self.owners.get(leaf, ("", None))
             if module is None or not is_between(module):
                 kind = type(module).__name__ if module is not None else "parameter"
                 return f"a {kind} at {name!r}, of which it is not known what it has for each unit"
             names[name] = None
-        return tuple(sorted(names))
+        return tuple(names)
 
 
 def _mixed(writer: Call, reader: Call, units: int) -> str:

@@ -24,10 +24,10 @@ def is_layer(module: nn.Module) -> bool:
     """Whether ``module`` has a weight from each unit it reads to each it writes."""
     if isinstance(module, CONVOLUTIONS):
         return module.groups == 1
-    return isinstance(module, nn.Linear) or _is_transposed(module)
+    return isinstance(module, nn.Linear) or is_transposed(module)
 
 
-def _is_transposed(module: nn.Module) -> bool:
+def is_transposed(module: nn.Module) -> bool:
     """Whether ``module`` is a Linear with a weight (in, out), as in GPT-2."""
     weight = getattr(module, "weight", None)
     is_matrix = isinstance(weight, Tensor) and weight.dim() == 2
@@ -43,7 +43,7 @@ def is_between(module: nn.Module) -> bool:
 
 def weight_of(layer: Any) -> Tensor:
     """(out, in, positions...)."""
-    return layer.weight.T if _is_transposed(layer) else layer.weight
+    return layer.weight.T if is_transposed(layer) else layer.weight
 
 
 def axis_of(layer: nn.Module) -> int:
@@ -94,7 +94,7 @@ def _changed(layer: Any, weight: Tensor, bias: Tensor | None) -> nn.Module:
     old_weight, old_bias = layer._parameters["weight"], layer._parameters.get("bias")
     memo: dict[int, Any] = {id(old_weight): None, id(old_bias): None}
     smaller = copy.deepcopy(layer, memo)
-    turned = weight.T if _is_transposed(layer) else weight
+    turned = weight.T if is_transposed(layer) else weight
     free = old_weight.requires_grad
     smaller.weight = nn.Parameter(turned.to(old_weight).clone().contiguous(), free)
     smaller.bias = None if bias is None else nn.Parameter(bias.to(old_weight).clone(), free)

@@ -5,6 +5,7 @@ layer ends at the layers that it hears directly, whatever functions, modules or 
 between: the model may be written in any way.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -90,16 +91,16 @@ def tensors_in(output: Any) -> Iterator[Tensor]:
         yield from (one for f in fields(output) for one in tensors_in(getattr(output, f.name)))
 
 
-def leaves_of(tensor: Tensor) -> set[int]:
-    """The ids of the leaves behind ``tensor`` in the graph of gradients."""
+def leaves_of(tensor: Tensor) -> dict[int, None]:
+    """The ids of the leaves behind ``tensor`` in the graph of gradients, the nearest first."""
     if tensor.grad_fn is None:
-        return {id(tensor)} if tensor.requires_grad else set()
-    leaves: set[int] = set()
-    seen, todo = {tensor.grad_fn}, [tensor.grad_fn]
+        return {id(tensor): None} if tensor.requires_grad else {}
+    leaves: dict[int, None] = {}
+    seen, todo = {tensor.grad_fn}, deque([tensor.grad_fn])
     while todo:
-        node = todo.pop()
+        node = todo.popleft()
         if hasattr(node, "variable"):
-            leaves.add(id(node.variable))
+            leaves[id(node.variable)] = None
         for behind, _ in node.next_functions:
             if behind is not None and behind not in seen:
                 seen.add(behind)

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.blocks.finding import blocks_of, matching
+from torchsparcs.blocks.spectral import made_plain, spectral_blocks
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.direct import direct_space, fold_constants, keep_neurons, simplified
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.cutting.ladder import RefineConfig, some_rows
 from torchsparcs.cutting.model_ladder import refine_model
 from torchsparcs.cutting.refinement import refine
-from torchsparcs.cutting.units import BlockCuts
+from torchsparcs.cutting.units import BlockCuts, without_silent_units
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralModule, SpectralNetwork, spectral_modules
 from torchsparcs.spectral.population import Population
@@ -59,6 +60,9 @@ def extract(
     fine-tuned; a chain of convolutions then loses channels, and keeps its layers. The validation
     data have then been used for choosing; keep other data for the final score.
 
+    Blocks that :func:`spectralize` gave eigenvalues where they stand, with an example, lose the
+    units whose eigenvalue is zero, and are plain layers again; with data, what the loss allows.
+
     A model without any spectral network is cut in the same way, where data are given: its plain
     feed-forward blocks lose hidden units. These are found by tracing a call of the model, so that
     it may be anybody's: linear layers or convolutions that write units, others that read them, and
@@ -89,8 +93,11 @@ def extract(
             without spectral networks.
         progress: say on the terminal what is being cut, while data are given.
     """
-    networks = [part for part in module.modules() if isinstance(part, SpectralModule)]
-    if not networks and data is None:
+    blocks = spectral_blocks(module)
+    networks = [
+        part for part in module.modules() if isinstance(part, SpectralModule) and part not in blocks
+    ]
+    if not networks and not blocks and data is None:
         networks = spectral_modules(module)  # an error that says so
     if any(isinstance(network, Population) for network in networks):
         raise ValueError("Expected spectral networks. Got a Population; extract its members.")
@@ -110,18 +117,23 @@ def extract(
         )
     if config is not None and not isinstance(config, RefineConfig):
         raise ValueError(f"Expected a RefineConfig. Got {type(config).__name__}.")
-    budget = _checked_budget(max_parameters, max_macs, is_plain=not networks, has_data=bool(given))
-    if target is not None and networks:
+    budget = _checked_budget(
+        max_parameters, max_macs, is_plain=not networks or bool(blocks), has_data=bool(given)
+    )
+    if target is not None and (networks or blocks):
         raise ValueError(
             "Expected no target where spectral networks are what is cut. Got "
             f"{target!r}; extract them first, then cut plain blocks."
         )
     compact: dict[int, nn.Module] = {id(one): _exact(one, keep) for one in networks}
+    whole = _replaced(module, compact)
+    if blocks:
+        whole = without_silent_units(*made_plain(whole))
     if data is None or validation is None or task is None:
-        return _replaced(module, compact)
-    if not networks:
+        return whole
+    if blocks or not networks:
         targets = [target or "*"] if isinstance(target, str | None) else list(target)
-        return _plain_cut(module, targets, (data, validation, task, config), budget, progress)
+        return _plain_cut(whole, targets, (data, validation, task, config), budget, progress)
     if not any(p.requires_grad for network in networks for p in network.parameters()):
         raise ValueError(
             "Expected a spectral network that is not frozen, where data are given. All are: "
@@ -139,7 +151,6 @@ def extract(
         exact, given_all = compact[id(head)], (here, there, task, config)
         compact[id(head)] = _refined(head, exact, given_all, largest, progress=progress)
         return _compared(_replaced(module, compact), module)
-    whole = _replaced(module, compact)
     model = refine_model(whole, data, validation, task, config, largest=largest, progress=progress)
     return _compared(model, module)
 
@@ -180,9 +191,8 @@ def _plain_cut(
     example = some_rows(data, 2, 0, like)[0][0]
     blocks, reasons = blocks_of(module, example)
     cuts = BlockCuts(matching(blocks, reasons, targets), example, budget[0])
-    whole = copy.deepcopy(module)
     return refine_model(
-        whole, data, validation, task, config, cuts=cuts, largest=budget[1], progress=progress
+        module, data, validation, task, config, cuts=cuts, largest=budget[1], progress=progress
     )
 
 

@@ -72,7 +72,7 @@ def _start_as_stack_(network: SpectralNetwork, stack: Stack, name: str) -> None:
     """
     kappa = _odd_slope(network, name)
     maps = stack.affine_maps()
-    depth, constant = len(maps), any(bool(bias.any()) for _, bias in maps[1:])
+    depth, constant = len(maps), stack.needs_constant
     _check_widths(network, [width + constant for width in stack.widths[1:-1]], constant, name)
     level, says = 0.0, 1.0  # eigenvalue and z of the constant neuron below, at first the bias
     for k, (weight, bias) in enumerate(maps):
