@@ -10,7 +10,9 @@ stands between makes nothing of nothing; so that is looked at.
 """
 
 import copy
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -100,14 +102,15 @@ class Read(nn.Module):
 def spectralize_block_(model: nn.Module, block: Block, example: Any) -> SpectralBlock:
     """Give the units of ``block`` eigenvalues, in ``model`` itself; what it computes stays."""
     readers = [model.get_submodule(name) for name in block.readers]
-    name, axis, chunk, chunks = _port(model, block, example)
-    port = model.get_submodule(name)
+    ports = _ports(model, block, example)
     outputs = [weight_of(reader).shape[0] for reader in readers]
     spectral = SpectralBlock(block, sum(outputs), weight_of(readers[0]).detach())
-    for tensor in ("weight", "bias"):
-        if getattr(port, tensor, None) is not None:
-            where = axis if tensor == "weight" else 0
-            _register(port, tensor, Written(spectral, where, chunk, chunks))
+    for name, axis, chunk, chunks in ports:
+        port = model.get_submodule(name)
+        for tensor in ("weight", "bias"):
+            if getattr(port, tensor, None) is not None:
+                where = axis if tensor == "weight" else 0
+                _register(port, tensor, Written(spectral, where, chunk, chunks))
     start = 0
     for reader, count in zip(readers, outputs, strict=True):
         read = Read(spectral, slice(start, start + count), is_transposed(reader))
@@ -120,32 +123,52 @@ def _register(module: nn.Module, tensor: str, factor: nn.Module) -> None:
     parametrize.register_parametrization(module, tensor, factor, unsafe=True)
 
 
-def _port(model: nn.Module, block: Block, example: Any) -> tuple[str, int, int, int]:
-    """Where units are scaled: a module, the axis of its weight, a chunk of the rows, of how many.
+class Port(NamedTuple):
+    """A module that units pass, the axis of them in its weight, a chunk of rows, of how many."""
+
+    name: str
+    axis: int = 0
+    chunk: int = 0
+    chunks: int = 1
+
+
+def _ports(model: nn.Module, block: Block, example: Any) -> list[Port]:
+    """Where units are scaled: as few places as can silence them.
 
     The last normalisation or depthwise convolution before the readers, which no other would undo;
-    else a writer. Of a gate and its value it is the value.
+    else a writer, of a gate and its value the value; several where branches are added.
     """
-    scalable = [name for name in block.between if _is_scalable(model.get_submodule(name))]
-    normed = any(isinstance(model.get_submodule(name), NORMS) for name in block.between)
-    ports = [(name, 0, 0, 1) for name in scalable[:1]]
-    for name in () if scalable or normed else block.writers:
-        writer = model.get_submodule(name)
-        chunks = weight_of(writer).shape[0] // block.units
-        axis = 1 if is_transposed(writer) else 0
-        ports += [(name, axis, chunk, chunks) for chunk in range(chunks)]
-    silent = [port for port in ports if _heard(model, block, example, port, 0.0)[1]]
-    if not silent:
+    ports = [Port(name) for name in block.between if _is_scalable(model.get_submodule(name))]
+    if not any(isinstance(model.get_submodule(name), NORMS) for name in block.between):
+        for name in () if ports else block.writers:
+            writer = model.get_submodule(name)
+            chunks, axis = weight_of(writer).shape[0] // block.units, int(is_transposed(writer))
+            ports += [Port(name, axis, chunk, chunks) for chunk in range(chunks)]
+
+    def heard(some: Sequence[Port], factor: float) -> list[Tensor]:
+        return _heard(model, block, example, some, factor)
+
+    def is_silent(some: Sequence[Port]) -> bool:
+        return not any(one.any() for one in heard(some, 0.0))
+
+    if not ports or not is_silent(ports):
         raise ValueError(
             f"Expected units that are silent where nothing is written, at {block.names[0]!r}: an "
             "activation with f(0) = 0, a normalisation with weights. Got others."
         )
-    (whole, _) = _heard(model, block, example, silent[0], 1.0)
-    for port in silent:
-        twice, _ = _heard(model, block, example, port, 2.0)
-        if all(torch.allclose(2 * a, b) for a, b in zip(whole, twice, strict=True)):
-            return port
-    return silent[0]
+    alone = [port for port in ports if is_silent([port])]
+    if len(alone) > 1 and not block.between:
+        whole = heard([], 1.0)
+        for port in alone:
+            twice = heard([port], 2.0)
+            if all(torch.allclose(2 * a, b) for a, b in zip(whole, twice, strict=True)):
+                return [port]
+    if alone:
+        return alone[:1]
+    for port in reversed([*ports]):
+        others = [other for other in ports if other is not port]
+        ports = others if is_silent(others) else ports
+    return ports
 
 
 def _is_scalable(module: nn.Module) -> bool:
@@ -154,21 +177,24 @@ def _is_scalable(module: nn.Module) -> bool:
 
 
 def _heard(
-    model: nn.Module, block: Block, example: Any, port: tuple[str, int, int, int], factor: float
-) -> tuple[list[Tensor], bool]:
-    """What readers hear where a port says ``factor`` times what it does, and whether that is 0."""
-    name, _, chunk, chunks = port
-    module, heard = model.get_submodule(name), list[Tensor]()
+    model: nn.Module, block: Block, example: Any, ports: Sequence[Port], factor: float
+) -> list[Tensor]:
+    """What readers hear where ``ports`` say ``factor`` times what they do."""
+    heard: list[Tensor] = []
 
-    def scaled(_: nn.Module, __: tuple, output: Tensor) -> Tensor:
-        parts = [part.clone() for part in output.chunk(chunks, dim=_channel_axis(module, output))]
-        parts[chunk] *= factor
-        return torch.cat(parts, dim=_channel_axis(module, output))
+    def scaled(port: Port, module: nn.Module, _: tuple, output: Tensor) -> Tensor:
+        axis = _channel_axis(module, output)
+        parts = [part.clone() for part in output.chunk(port.chunks, dim=axis)]
+        parts[port.chunk] *= factor
+        return torch.cat(parts, dim=axis)
 
     def keep(_: nn.Module, inputs: tuple, named: dict) -> None:
         heard.append((*inputs, *named.values())[0].clone())
 
-    hooks = [module.register_forward_hook(scaled)]
+    hooks = [
+        model.get_submodule(port.name).register_forward_hook(partial(scaled, port))
+        for port in ports
+    ]
     hooks += [
         model.get_submodule(reader).register_forward_pre_hook(keep, with_kwargs=True)
         for reader in block.readers
@@ -179,7 +205,7 @@ def _heard(
     finally:
         for hook in hooks:
             hook.remove()
-    return heard, not any(one.any() for one in heard)
+    return heard
 
 
 def _channel_axis(module: nn.Module, output: Tensor) -> int:
@@ -239,7 +265,7 @@ def _renamed(model: nn.Module, spectral: SpectralBlock) -> Block:
     known = block.readers[0]
     inner = f"{known}.parametrizations.weight"
     for name, part in model.named_modules(remove_duplicate=False):
-        if name.endswith(inner) and any(getattr(one, "block", None) is spectral for one in part):
+        if name.endswith(inner) and any(_reads(one, spectral) for one in part):
             start = name.removesuffix(inner)
             if not start or start.endswith("."):
                 return block.moved(start)
@@ -247,3 +273,7 @@ def _renamed(model: nn.Module, spectral: SpectralBlock) -> Block:
         f"Expected the layers of {block} under the names they had, in whatever is around "
         "the model. Got a model in which they are not."
     )
+
+
+def _reads(one: nn.Module, spectral: SpectralBlock) -> bool:
+    return isinstance(one, Read) and one.block is spectral
