@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from torchsparcs import extract, spectralize, to_onnx
+from torchsparcs.blocks.layers import is_layer
 from torchsparcs.blocks.spectral import spectral_blocks
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "models.md"
@@ -202,7 +203,9 @@ def models() -> Iterator[tuple[str, nn.Module, Tensor]]:
 def tried(model: nn.Module, x: Tensor, path: Path) -> dict[str, Any]:
     """What becomes of one model."""
     model.train()
-    with torch.no_grad():  # statistics for the normalisations
+    with torch.no_grad():  # weights that matter, and statistics for the normalisations
+        for layer in filter(is_layer, model.modules()):
+            nn.init.xavier_uniform_(layer.weight)
         model(x)
     model.eval()
     start = time.process_time()
@@ -220,6 +223,7 @@ def tried(model: nn.Module, x: Tensor, path: Path) -> dict[str, Any]:
         "seconds": seconds,
         "kept": (kept - answer).abs().max().item(),
         "cut": (cut - silenced).abs().max().item(),
+        "moved": (silenced - answer).abs().max().item(),
         "parameters": sum(p.numel() for p in model.parameters()),
         "left": sum(p.numel() for p in small.parameters()),
     }
@@ -228,7 +232,16 @@ def tried(model: nn.Module, x: Tensor, path: Path) -> dict[str, Any]:
         found["onnx"] = path.stat().st_size
     except Exception as error:  # of an exporter that cannot, which is what is asked
         found["onnx"] = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
+        found["onnx before"] = _is_exported(model, x, path)
     return found
+
+
+def _is_exported(model: nn.Module, x: Tensor, path: Path) -> bool:
+    try:
+        to_onnx(model, path, example=x)
+    except Exception:
+        return False
+    return True
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
@@ -236,7 +249,8 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     rows = ["| model | blocks | units | kept within | parameters | with half of the units | ONNX |"]
     rows.append("| --- | --- | --- | --- | --- | --- | --- |")
     for name, found in results.items():
-        onnx = "checked" if isinstance(found["onnx"], int) else "no"
+        before = ", nor before" * (not found.get("onnx before", True))
+        onnx = "checked" if isinstance(found["onnx"], int) else f"no{before}"
         worst = max(found["kept"], found["cut"])
         rows.append(
             f"| {name} | {found['blocks']} | {found['units']} | {worst:.0e} | "

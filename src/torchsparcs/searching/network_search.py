@@ -331,7 +331,7 @@ class NetworkSearch:
             return None
         paths = [steps.path(f"{name} {n}", ".network") for n in range(done["networks"])]
         device = self.folded.inputs.device
-        return [ranks.first(partial(load, path)).to(device) for path in paths]  # type: ignore[arg-type]
+        return [ranks.first(partial(load, path)).to(device) for path in paths]
 
 
 def tuning_of(config: TrainConfig, *, normalise: bool, rows: int | None = None) -> TrainConfig:
