@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict, TypeVar, Unpack, overload
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +23,28 @@ from torchsparcs.spectral.population import Population
 from torchsparcs.training.data import Data, Pair, batches_of
 from torchsparcs.training.tasks import LossFunction, check_data, evaluation_mode
 
+Model = TypeVar("Model", bound=nn.Module)
 Given = tuple[Data, Data, str | LossFunction, RefineConfig | None]
 
 
+class _Options(TypedDict, total=False):
+    keep: Sequence[Tensor] | None
+    data: Data | None
+    validation: Data | None
+    task: str | LossFunction | None
+    config: RefineConfig | None
+    target: str | Sequence[str] | None
+    max_parameters: int | None
+    max_macs: int | None
+    progress: bool
+
+
+@overload
+def extract(module: SpectralNetwork, **options: Unpack[_Options]) -> CompactNetwork: ...
+@overload
+def extract(module: SpectralChain, **options: Unpack[_Options]) -> CompactChain: ...
+@overload
+def extract(module: Model, **options: Unpack[_Options]) -> Model: ...
 @torch.inference_mode(False)
 @torch.enable_grad()
 def extract(
@@ -40,7 +59,7 @@ def extract(
     max_parameters: int | None = None,
     max_macs: int | None = None,
     progress: bool = True,
-) -> Any:
+) -> nn.Module:
     """A copy of ``module`` in which every spectral network has become an ordinary one.
 
     That is a ``CompactNetwork``, and a ``CompactChain`` where the transfers were convolutions.

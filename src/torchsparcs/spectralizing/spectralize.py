@@ -5,7 +5,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
@@ -28,12 +28,35 @@ from torchsparcs.spectralizing.stacks import (
 from torchsparcs.spectralizing.starts import start_from_
 from torchsparcs.spectralizing.targets import ancestors, resolved
 
+Widths = Sequence[int] | Mapping[str, Sequence[int]]
+Model = TypeVar("Model", bound=nn.Module)
 
+
+@overload
+def spectralize(
+    module: nn.Module,
+    *,
+    target: Literal[""],
+    hidden: Widths | None = None,
+    activation: str | Callable[[Tensor], Tensor] | None = None,
+    keep_weights: bool = False,
+    example: None = None,
+) -> Any: ...
+@overload
+def spectralize(
+    module: Model,
+    *,
+    target: str | Sequence[str],
+    hidden: Widths | None = None,
+    activation: str | Callable[[Tensor], Tensor] | None = None,
+    keep_weights: bool = False,
+    example: Any = None,
+) -> Model: ...
 def spectralize(
     module: nn.Module,
     *,
     target: str | Sequence[str],
-    hidden: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+    hidden: Widths | None = None,
     activation: str | Callable[[Tensor], Tensor] | None = None,
     keep_weights: bool = False,
     example: Any = None,
