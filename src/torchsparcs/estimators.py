@@ -91,7 +91,7 @@ class _Sparcs(BaseEstimator):
         options: dict[str, Any] = {
             "validation": self.validation,
             "sample_weight": weight,
-            "class_weight": self._class_weight(),
+            **self._of_classes(),
             "seed": self._seed(),
             "device": self.device,
             "progress": bool(self.verbose),
@@ -156,8 +156,9 @@ class _Sparcs(BaseEstimator):
     def _learn_classes(self, y: np.ndarray) -> None:
         pass
 
-    def _class_weight(self) -> Any:
-        return None
+    def _of_classes(self) -> dict[str, Any]:
+        """The options of a search that only classes have."""
+        return {}
 
     def _seed(self) -> int:
         if isinstance(self.random_state, Integral):
@@ -197,6 +198,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         steps: of the training; by default as many as ``SearchConfig`` says.
         class_weight: {label: weight}, "balanced" (each class counts the same, whatever its rows
             weigh) or None.
+        calibrate: as in ``search``; of classes alone.
         warm_start: a second ``fit`` fine-tunes the front it finds on the new rows, by
             :func:`torchsparcs.refit`, instead of searching anew: other rows, the same columns,
             no new classes, the same architectures.
@@ -234,6 +236,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         activation: str = "relu",
         steps: int | None = None,
         class_weight: Any = None,
+        calibrate: bool = True,
         warm_start: bool = False,
         random_state: Any = None,
         time_budget: float | None = None,
@@ -257,6 +260,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             verbose=verbose,
         )
         self.class_weight = class_weight
+        self.calibrate = calibrate
 
     def predict(self, X: Any) -> np.ndarray:
         """The labels, (rows,)."""
@@ -280,8 +284,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     def _learn_classes(self, y: np.ndarray) -> None:
         self.classes_ = np.unique(y)
 
-    def _class_weight(self) -> Any:
-        return self.class_weight
+    def _of_classes(self) -> dict[str, Any]:
+        return {"class_weight": self.class_weight, "calibrate": self.calibrate}
 
 
 class SparcsRegressor(RegressorMixin, _Sparcs):

@@ -11,6 +11,7 @@ from torch import nn
 
 from torchsparcs import CompactNetwork, SpectralNetwork, extract, to_onnx
 from torchsparcs.export.writing import to_torch_export
+from torchsparcs.spectral.activations import ACTIVATIONS
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -51,7 +52,8 @@ def test_a_compact_network(exported):
 
 
 @pytest.mark.parametrize(
-    ("widths", "activation"), [((4, 3), "relu"), ((3, 8, 5, 2), "gelu"), ((3, 6, 6, 1), "sigmoid")]
+    ("widths", "activation"),
+    [((4, 3), "relu"), *(((3, 8, 5, 2), name) for name in ACTIVATIONS), ((3, 6, 1), torch.sin)],
 )
 def test_other_architectures_and_activations(tmp_path, widths, activation):
     network = compact(widths, activation)

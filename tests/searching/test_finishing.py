@@ -153,6 +153,6 @@ def test_a_lane_goes_down_to_the_smallest_size(seed):
     like = DirectSpace(nothing, nothing[:, 0], torch.zeros(0, dtype=torch.long), "relu")
     rows = fit_rows.FitRows(*pair, weights, pair, weights, "regression")
     groups = lanes.descended(
-        rows, 2, 3, [drawn(like, Shape(2), 14, seed)], [[fit_rows.Recipe(1e-3)]]
+        rows, 2, 3, False, [drawn(like, Shape(2), 14, seed)], [[fit_rows.Recipe(1e-3)]]
     )
     assert min(connection_count(group[-1]) for group in groups if group) <= 2

@@ -100,9 +100,8 @@ class TestScales:
         for said, true in zip(both.predict(X, "best").T, outputs.T.astype(np.float64), strict=True):
             assert np.corrcoef(said / said.std(), true / true.std())[0, 1] > 0.8
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_through_the_estimators(self, kind):
-        x = (X * 1e30).astype(kind)
+    def test_through_the_estimators(self):
+        x = (X * 1e30).astype(np.float32)
         model = SparcsRegressor(**ESTIMATOR).fit(x, KINK * 1e-30)
         assert np.corrcoef(model.predict(x) * 1e30, KINK)[0, 1] > 0.85
         model = SparcsClassifier(**ESTIMATOR).fit(x, SIDES)
@@ -118,8 +117,9 @@ class TestScales:
 
     def test_rows_out_of_all_proportion_are_named_when_they_come(self, plain):
         far = X[:5] * 1e20
-        assert np.isfinite(plain.predict(far)).all()
-        assert np.corrcoef(plain.predict(far), np.abs(far[:, 0]))[0, 1] > 0.9
+        low, high = plain.target.low[0], plain.target.high[0]
+        assert {*plain.predict(far)} <= {low, high}
+        assert plain.predict(X[:5] * 1.1).std() > 0
         far[3, 0] = 1e300
         words = r"like those that were fitted\. Got 1e\+300 in row 3 of 'x0', where the mean"
         with pytest.raises(ValueError, match=words):
@@ -145,10 +145,9 @@ class TestScales:
 
 
 class TestConstants:
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_are_left_out_as_if_they_were_not_there(self, plain, kind):
+    def test_are_left_out_as_if_they_were_not_there(self, plain):
         extra = np.column_stack([np.full(120, 7.0), X[:, :2], np.full(120, 1e30), X[:, 2:]])
-        result = found(extra.astype(kind), KINK)
+        result = found(extra.astype(np.float32), KINK)
         assert result.preprocessing.inputs.encoded_names == ("x1", "x2", "x4", "x5")
         assert numbers(result) == numbers(plain)
         other = extra.copy()
@@ -161,18 +160,17 @@ class TestConstants:
         largest = np.iinfo(np.int64).max - np.arange(120) % 2
         assert Inputs.fit(np.column_stack([np.arange(120), largest])).encoded_names == ("x0",)
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_alone_are_an_error(self, kind):
+    def test_alone_are_an_error(self):
         with pytest.raises(ValueError, match=r"a column of X that varies\. Got constant columns"):
-            found(np.full((9, 3), 1e30, kind), np.arange(9.0))
+            found(np.full((9, 3), 1e30, np.float32), np.arange(9.0))
         with pytest.raises(
             ValueError, match=r"a target that varies\. Got one value throughout 'y'"
         ):
-            found(X.astype(kind), np.full(120, 3.5, kind))
+            found(X.astype(np.float32), np.full(120, 3.5, np.float32))
         with pytest.raises(ValueError, match=r"at least two classes\. Got one class, 'a', in 'y'"):
-            found(X.astype(kind), ["a"] * 120)
+            found(X.astype(np.float32), ["a"] * 120)
         with pytest.raises(ValueError, match=r"at least two classes\. Got one class"):
-            SparcsClassifier(**ESTIMATOR).fit(X.astype(kind), np.ones(120))
+            SparcsClassifier(**ESTIMATOR).fit(X.astype(np.float32), np.ones(120))
 
     def test_a_column_or_a_target_that_varies_in_one_row(self):
         spike = (np.arange(120) == 5).astype(float)
@@ -186,12 +184,11 @@ class TestConstants:
 
 
 class TestTwins:
-    @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("apart", [0.0, 1e-12, 1e-6])
-    def test_share_a_column_without_large_weights(self, kind, apart):
+    def test_share_a_column_without_large_weights(self, apart):
         """Correlations of 1 − 1e-24 and 1 − 1e-12, and the same columns twice."""
         noise = np.random.default_rng(1).normal(size=X.shape)
-        x = np.concatenate([X, X + apart * noise], axis=1).astype(kind)
+        x = np.concatenate([X, X + apart * noise], axis=1).astype(np.float32)
         result = found(x, LINE)
         assert result.best().score > 0.999
         assert len(result.smallest().network.reads) == 2
@@ -247,9 +244,8 @@ class TestFewRows:
             with pytest.raises(ValueError, match=r"at least two rows\. Got 1 sample"):
                 found(X[:1], y)
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_one_feature(self, kind):
-        x = X[:, :1].astype(kind)
+    def test_one_feature(self):
+        x = X[:, :1].astype(np.float32)
         assert explained(found(x, KINK), x, KINK) > 0.95
         middle = np.where(KINK < 0.7, "in", "out")
         result = found(x, middle)
@@ -275,10 +271,9 @@ class TestRareClasses:
         assert result.score(X[:3], ["a", "b", "c"], "best") == 1
         assert result.best().score < 1  # of a class that was never seen, nothing can be known
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_one_of_two_hundred(self, kind):
+    def test_one_of_two_hundred(self):
         draw = np.random.default_rng(3)
-        x, y = draw.normal(size=(200, 3)).astype(kind), (np.arange(200) == 17).astype(int)
+        x, y = draw.normal(size=(200, 3)).astype(np.float32), (np.arange(200) == 17).astype(int)
         result = found(x, y, scoring="accuracy")
         assert result.best().score >= 0.99
         assert np.isfinite(result.predict_proba(x)).all()
@@ -352,18 +347,16 @@ class TestManyFeatures:
 
 
 class TestNoise:
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_alone_is_not_learnt(self, kind):
+    def test_alone_is_not_learnt(self):
         draw = np.random.default_rng(4)
-        x = draw.normal(size=(200, 10)).astype(kind)
+        x = draw.normal(size=(200, 10)).astype(np.float32)
         labels = found(x, draw.integers(0, 2, 200))
         assert labels.best().score < 0.5 + 4 * 0.5 / np.sqrt(200)
         assert found(x, draw.normal(size=200)).best().score < 0.15
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_of_three_labels_in_ten_leaves_the_line(self, kind):
+    def test_of_three_labels_in_ten_leaves_the_line(self):
         draw = np.random.default_rng(5)
-        x = draw.normal(size=(1400, 4)).astype(kind)
+        x = draw.normal(size=(1400, 4)).astype(np.float32)
         clean = x[:, 0] - x[:, 1] > 0
         noisy = clean[:400] ^ (draw.random(400) < 0.3)
         result = found(x[:400], noisy)
@@ -373,11 +366,10 @@ class TestNoise:
 
 
 class TestMissing:
-    @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("y", [LINE, SIDES])
-    def test_infinite_numbers_are_counted_and_their_columns_named(self, kind, y):
+    def test_infinite_numbers_are_counted_and_their_columns_named(self, y):
         for bad in (np.inf, -np.inf):
-            x = X.astype(kind)
+            x = X.astype(np.float32)
             x[:, 2], x[3, 1] = bad, np.nan
             with pytest.raises(ValueError, match=r"finite values. Got 120 infinite in 'x2'\. Fill"):
                 found(x, y)
@@ -387,9 +379,8 @@ class TestMissing:
             with pytest.raises(ValueError, match="contains infinity"):
                 SparcsRegressor(**ESTIMATOR).fit(frame, LINE)
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_that_a_number_is_missing_may_be_all_that_matters(self, kind):
-        x = X.astype(kind)
+    def test_that_a_number_is_missing_may_be_all_that_matters(self):
+        x = X.astype(np.float32)
         x[KINK > 0.7, 1] = np.nan
         y = np.where(KINK > 0.7, "gone", "there")
         result = found(x, y)
@@ -444,10 +435,9 @@ class TestIntegers:
 
 
 class TestOutliers:
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_that_hide_a_column_are_told(self, kind):
+    def test_that_hide_a_column_are_told(self):
         """One wrong entry, and a column that says everything says nothing."""
-        x = X.astype(kind)
+        x = X.astype(np.float32)
         x[3, 0] = 1e12
         with pytest.warns(UserWarning, match=r"dwarf all others in 'x0': .* look alike"):
             result = found(x, SIDES)
@@ -455,10 +445,9 @@ class TestOutliers:
         kept = np.arange(120) != 3
         assert found(x[kept], SIDES[kept]).best().score > 0.95
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_of_heavy_tails(self, kind):
+    def test_of_heavy_tails(self):
         draw = np.random.default_rng(7)
-        x = (draw.standard_cauchy(size=(300, 2)) ** 3).astype(kind)
+        x = (draw.standard_cauchy(size=(300, 2)) ** 3).astype(np.float32)
         y = x[:, 0] > 0
         with pytest.warns(UserWarning, match="dwarf all others in 'x1'"):
             result = found(x, y)

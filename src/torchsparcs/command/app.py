@@ -32,6 +32,7 @@ from torchsparcs.command.options import (
     max_bytes_of,
     numbers,
     one_of,
+    pick_of,
     seconds_of,
     validation_of,
 )
@@ -138,14 +139,17 @@ def search(
     pick: Annotated[
         str,
         typer.Option(
-            metavar="|".join(RULES),
-            help="The network to export: the best score, or the smallest network within one "
-            "standard error of it.",
+            metavar="|".join((*RULES, "cost:X")),
+            help="The network to export: the best score, the smallest network within one standard "
+            "error of it, or with --cost the best whose columns cost at most X.",
         ),
     ] = "smallest",
     validation: Annotated[
         str,
-        typer.Option(metavar="SHARE|FOLDS", help="The rows that judge: 0.2 of them, or 4 folds."),
+        typer.Option(
+            metavar="SHARE|FOLDS|FOLDSxTIMES",
+            help="The rows that judge: 0.2 of them, 4 folds, or 3x2, three folds dealt out twice.",
+        ),
     ] = "auto",
     group: Annotated[
         str | None,
@@ -170,6 +174,18 @@ def search(
         str | None,
         typer.Option(
             metavar="balanced|LABEL=X,LABEL=X", help="How much the rows of each class count."
+        ),
+    ] = None,
+    no_calibration: Annotated[
+        bool,
+        typer.Option("--no-calibration", help="Leave probabilities as they were fitted."),
+    ] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Rows to search on where there are twice as many; by default 15,000.",
         ),
     ] = None,
     cost: Annotated[
@@ -229,12 +245,14 @@ def search(
         "max_bytes": max_bytes_of(max_bytes),
         "size": one_of("--size", size, SIZES),
         "chip": None if chip is None else one_of("--chip", chip, CHIPS),
-        "pick": one_of("--pick", pick, RULES),
+        "pick": pick_of(pick, with_costs=cost is not None),
         "validation": validation_of(validation),
         "group": group,
         "time": time,
         "scoring": scoring,
         "class_weight": class_weight_of(class_weight),
+        "calibrate": not no_calibration,
+        "sample": sample,
         "widths": numbers("--widths", widths, int),
         "penalty_weights": numbers("--penalty-weights", penalty_weights, float),
         "steps": steps,

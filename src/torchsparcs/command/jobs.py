@@ -17,7 +17,7 @@ from torchsparcs.command.messages import reworded, say
 from torchsparcs.command.splits import split_by
 from torchsparcs.export.writing import to_onnx
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.files.reading import Record, read_json
+from torchsparcs.files.reading import Record, quoted, read_json
 from torchsparcs.parallel.executor import engine_of
 from torchsparcs.parallel.steps import ASKED, PARTS, Steps, lock_steps
 from torchsparcs.searching.folded import counted_rows
@@ -59,6 +59,8 @@ class Job(Record):
     time: str | None = None
     scoring: str = "auto"
     class_weight: str | dict[str, float] | None = None
+    calibrate: bool = True
+    sample: int | None = None
     costs: dict[str, float] | None = None
     widths: tuple[int, ...] | None = None
     penalty_weights: tuple[float, ...] | None = None
@@ -113,6 +115,7 @@ class Job(Record):
                 groups=groups,
                 scoring=self.scoring,
                 class_weight=self.class_weight,
+                calibrate=self.calibrate,
                 penalty_weights=self.penalty_weights or "auto",
                 max_parameters=self.max_parameters,
                 max_bytes=self.max_bytes,
@@ -138,9 +141,9 @@ class Job(Record):
                     steps.remove()  # of its files job.json first: from there on it is finished
 
     def _config(self) -> SearchConfig:
-        if self.steps is None:
-            return SearchConfig(paper=self.paper)
-        return SearchConfig(paper=self.paper, steps=self.steps, longest=self.steps)
+        given = {"steps": self.steps, "longest": self.steps, "sample": self.sample}
+        known: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+        return SearchConfig(paper=self.paper, **known)
 
     def _begin(self, folder: Path, steps: Steps) -> None:
         steps.clear()
@@ -186,14 +189,19 @@ class Job(Record):
 
     def _described(self, result: SearchResult) -> SearchResult:
         """``result``, whose settings also say what the command line was asked for."""
-        names = result.target.names
+        names, pick = result.target.names, self.pick
+        try:
+            result.pick(pick)
+        except ValueError as error:  # a cost below all there are: the search was worth it anyway
+            pick = "smallest"
+            say(f"{error} The smallest network is picked instead of {self.pick}.", "warning")
         asked = {
             "data": Path(self.data).name,
             "target": names[0] if len(names) == 1 else list(names),
             "dropped": list(self.drop),
             "group": self.group,
             "time": self.time,
-            "pick": self.pick,
+            "pick": pick,
             "version": __version__,
         }
         return dataclasses.replace(result, settings={**result.settings, **asked})
@@ -202,22 +210,26 @@ class Job(Record):
         for litter in folder.rglob(".*.partial"):  # of a process that was killed
             litter.unlink()
         result.save(folder, force=True)
-        lacking = _onnx_or_reason(result, self.pick, folder / "model.onnx")
+        pick = result.settings["pick"]
+        lacking = _onnx_or_reason(result, pick, folder / "model.onnx")
         result.report(folder / "report.html", force=True)
-        print_front(console, result, self.pick)
+        print_front(console, result, pick)
         print_files(console, folder, lacking)
 
 
 def costs_in(path: Path) -> dict[str, float]:
     """Columns and their costs, from a table of two columns, called as one likes."""
+    expected = f"Expected two columns in {path}, names of columns and what each costs"
     table = read_table(path)
-    names, prices = table.columns[:1], pd.to_numeric(table.iloc[:, -1], errors="coerce")
-    if table.shape[1] != 2 or prices.isna().any() or table[names[0]].duplicated().any():
-        raise ValueError(
-            f"Expected names of columns and what each costs, a number, in two columns of {path}. "
-            f"Got {table.shape[1]} columns, or other entries."
-        )
-    return dict(zip(table[names[0]].astype(str), prices.astype(float), strict=True))
+    if table.shape[1] != 2:
+        raise ValueError(f"{expected}. Got {table.shape[1]}: {quoted([*map(str, table.columns)])}.")
+    names, prices = table.iloc[:, 0].astype(str), pd.to_numeric(table.iloc[:, 1], errors="coerce")
+    if (strange := ~(prices >= 0)).any():
+        entry = f"{table.iloc[:, 1][strange].iloc[0]!r} for {names[strange].iloc[0]!r}"
+        raise ValueError(f"{expected}, a number from 0 on. Got {entry}.")
+    if (twice := names.duplicated()).any():
+        raise ValueError(f"{expected}, each once. Got {names[twice].iloc[0]!r} again.")
+    return dict(zip(names, prices.astype(float), strict=True))
 
 
 def folder_for(data: str, out: Path | None, force: bool) -> Path:

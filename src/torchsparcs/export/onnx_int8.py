@@ -11,36 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from torchsparcs.export.onnx_graph import Graph
 from torchsparcs.export.program import Field, Program
 from torchsparcs.export.quantization import QuantizedLayer, QuantizedNetwork
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.version import __version__
 
-OPSET, IR_VERSION = 17, 8
 BYTES_OFF = 2  # that rounding may move a hidden byte, as sums are floats here
-
-
-class Graph:
-    """Nodes and constants of a model that is being made."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """The name of what ``operator`` makes of ``inputs``."""
-        from onnx import helper
-
-        name = f"{operator}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [name], name=name, **attributes))
-        return name
-
-    def constant(self, values: Any, kind: Any = np.float32) -> str:
-        from onnx import numpy_helper
-
-        name = f"constant_{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(values, dtype=kind), name))
-        return name
 
 
 def to_onnx_int8(network: QuantizedNetwork, path: str | Path) -> None:
@@ -50,9 +27,8 @@ def to_onnx_int8(network: QuantizedNetwork, path: str | Path) -> None:
     their probabilities, of a regression its values.
     """
     try:
-        import onnx
         import onnxruntime
-        from onnx import TensorProto, helper
+        from onnx import TensorProto
     except ImportError as error:
         raise ImportError(
             "Exporting needs onnx and onnxruntime: pip install 'torchsparcs[onnx]'."
@@ -60,22 +36,14 @@ def to_onnx_int8(network: QuantizedNetwork, path: str | Path) -> None:
     program, graph = network.program, Graph()
     outputs = _layers(network, graph, _bytes(network, graph))
     answer = _answer(program, graph, outputs)
-    graph.nodes.append(helper.make_node("Identity", [answer], ["output"], name="answer"))
-    count = len(program.classes) or program.outputs
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "sparcs",
-            [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["rows", _width(program)])],
-            [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["rows", count])],
-            graph.constants,
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
+    model = graph.model(
+        {"input": (TensorProto.FLOAT, ["rows", _width(program)])},
+        answer,
+        "output",
+        len(program.classes) or program.outputs,
     )
     for name, value in _metadata(program).items():
         model.metadata_props.add(key=name, value=json.dumps(value, ensure_ascii=False))
-    onnx.checker.check_model(model)
     content = model.SerializeToString()
     _check(network, onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]))
     write_atomically(Path(path), content)

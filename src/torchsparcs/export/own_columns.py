@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from torchsparcs.export.deployment import DeployedNetwork
+from torchsparcs.export.onnx_graph import Graph
 from torchsparcs.tables.dates import PARTS
 from torchsparcs.tables.encoding import KINDS, Column
 from torchsparcs.tables.entries import number
@@ -79,8 +80,8 @@ class ColumnNetwork(nn.Module):
             if column.kind == "date":
                 parts += [PARTS[part](values).unsqueeze(1) for part in column.categories or ()]
             else:
-                parts.append(self.get_buffer(f"numbers{place}")[values.long()])
-        absent = torch.full_like(input[:, :1], torch.nan)
+                parts.append(F.embedding(values.long(), self.get_buffer(f"numbers{place}")))
+        absent = input[:, :1] * torch.nan
         return self.deployed(torch.cat([*parts, absent], dim=1)[:, self.places])
 
     @property
@@ -117,61 +118,44 @@ class ColumnNetwork(nn.Module):
         texts = {name: json.dumps(value, ensure_ascii=False) for name, value in columns.items()}
         return self.deployed.metadata | texts
 
-    def with_columns(self, model: Any) -> Any:
-        """``model``, the ONNX form of this network, with an input for each column.
+    @property
+    def interface(self) -> dict[str, tuple[int, list[str]]]:
+        """The inputs of an ONNX model, called as the columns are, (rows,): text, else float64."""
+        from onnx import TensorProto
 
-        They are called as the columns are and have the shape (rows,): text is text, all else
-        float64. The output is called ``output``, or ``output_`` where a column is called so.
-        """
-        from onnx import TensorProto, compose, helper
+        kinds = {True: TensorProto.STRING, False: TensorProto.DOUBLE}
+        return {column.name: (kinds[column.name in self.texts], [ROWS]) for column in self.columns}
 
-        model = compose.add_prefix(model, "network/")
-        graph = model.graph
-        (inner,), (outer,) = list(graph.input), list(graph.output)
-        nodes, given, parts = [], [], []
-        axis = helper.make_tensor("columns/axis", TensorProto.INT64, [1], [1])
-        for place, column in enumerate(self.columns):
-            is_text = column.name in self.texts
-            kind = TensorProto.STRING if is_text else TensorProto.DOUBLE
-            given.append(helper.make_tensor_value_info(column.name, kind, [ROWS]))
-            value = column.name
-            if is_text:
-                nodes += self._label_nodes(column, f"columns/{place}")
-                value = f"columns/{place}/number"
-            parts.append(f"columns/{place}/column")
-            nodes.append(helper.make_node("Unsqueeze", [value, axis.name], parts[-1:]))
-        nodes.append(helper.make_node("Concat", parts, [inner.name], axis=1))
-        name = _free("output", [column.name for column in self.columns])
-        nodes += [*graph.node, helper.make_node("Identity", [outer.name], [name])]
-        shape = [ROWS, outer.type.tensor_type.shape.dim[1].dim_value]
-        answer = helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        whole = helper.make_graph(nodes, "sparcs", given, [answer], [*graph.initializer, axis])
-        domains = [*model.opset_import, helper.make_opsetid("ai.onnx.ml", 3)]
-        return helper.make_model(whole, opset_imports=domains, ir_version=model.ir_version)
+    @property
+    def output_name(self) -> str:
+        """``output``, or ``output_`` where a column is called so."""
+        name = "output"
+        while name in self.interface:
+            name += "_"
+        return name
 
-    def _label_nodes(self, column: Column, name: str) -> list[Any]:
-        from onnx import TensorProto, helper
+    def matrix(self, graph: Graph) -> str:
+        """What :meth:`forward` takes, made in ``graph`` of the columns."""
+        axis = graph.constant([1], np.int64)
+        values = [
+            self._coded(graph, column) if column.name in self.texts else column.name
+            for column in self.columns
+        ]
+        return graph.add("Concat", *(graph.add("Unsqueeze", v, axis) for v in values), axis=1)
 
-        codes, count = self.texts[column.name].codes, len(self.texts[column.name].keys)
-        label = helper.make_node(
+    def _coded(self, graph: Graph, column: Column) -> str:
+        texts = self.texts[column.name]
+        code = graph.add(
             "LabelEncoder",
-            [column.name],
-            [f"{name}/code"],
+            column.name,
             domain="ai.onnx.ml",
-            keys_strings=[*codes],
-            values_int64s=[*codes.values()],
-            default_int64=count,
+            keys_strings=[*texts.codes],
+            values_int64s=[*texts.codes.values()],
+            default_int64=len(texts.keys),
         )
-        cast = helper.make_node("Cast", [f"{name}/code"], [f"{name}/number"], to=TensorProto.DOUBLE)
-        return [label, cast]
+        return graph.cast(code, torch.float64)
 
 
 def _supplied(columns: Sequence[Column]) -> list[tuple[str, int]]:
     """What columns supply, each by the name of its column and its place there."""
     return [(column.name, i) for column in columns for i in range(len(column.supplied_names))]
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name

@@ -16,6 +16,7 @@ from torch.fx import GraphModule
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.compact.sparse import with_zeros
 from torchsparcs.export.deployment import DeployedNetwork
+from torchsparcs.export.onnx_graph import Graph, Traced, onnx_kind
 from torchsparcs.export.onnx_int8 import to_onnx_int8
 from torchsparcs.export.own_columns import ColumnNetwork
 from torchsparcs.export.quantization import QuantizedNetwork
@@ -46,9 +47,13 @@ def to_onnx(
     """
     if isinstance(network, QuantizedNetwork):
         return to_onnx_int8(network, path)
+    is_plain = _is_plain(network)
     try:
+        import onnx  # noqa: F401
         import onnxruntime
-        import onnxscript  # noqa: F401
+
+        if not is_plain:
+            import onnxscript  # noqa: F401
     except ImportError as error:
         raise ImportError(
             "Exporting needs onnx, onnxscript and onnxruntime: pip install 'torchsparcs[onnx]'."
@@ -66,6 +71,53 @@ def to_onnx(
     example = _example_of(network) if example is None else example
     if metadata is None and isinstance(network, (DeployedNetwork, ColumnNetwork)):
         metadata = network.metadata
+    if is_plain:
+        module, example = module.cpu(), example.cpu()
+        model = _traced(module, example)
+    else:
+        model = _exported(module, example)
+    for name, text in (metadata or {}).items():
+        model.metadata_props.add(key=name, value=text)
+    content = model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for rows in (example, example[:1]):
+        if isinstance(network, ColumnNetwork):
+            (got,) = session.run(None, network.feed(rows))
+        else:
+            (got,) = session.run(None, {"input": rows.cpu().numpy()})
+        with torch.no_grad():
+            expected = module(rows).cpu().numpy()
+        if not np.allclose(got, expected, rtol=1e-5, atol=1e-5 * max(1.0, abs(expected).max())):
+            raise RuntimeError(
+                f"The ONNX model computes something else than the network: they differ by "
+                f"{abs(got - expected).max()}. Nothing was written."
+            )
+    write_atomically(Path(path), content)
+
+
+def _is_plain(network: nn.Module) -> bool:
+    """Whether it is one of ours, of float32 and an activation that has a name."""
+    bare = network.network if isinstance(network, DeployedNetwork) else network
+    return (
+        isinstance(bare, CompactNetwork)
+        and bare.has_named_activation
+        and next(bare.parameters()).dtype == torch.float32
+    )
+
+
+def _traced(module: nn.Module, example: torch.Tensor) -> Any:
+    """The ONNX model of a network of ours, by what it does to ``example`` (rows, inputs)."""
+    graph, name, output = Graph(), "input", "output"
+    given: dict[str, Any] = {name: (onnx_kind(example.dtype), ["rows", example.shape[1]])}
+    if isinstance(module, ColumnNetwork):
+        given, name, output = module.interface, module.matrix(graph), module.output_name
+    with torch.no_grad():
+        answer = module(Traced.of(example, graph, name))
+    return graph.model(given, answer.label, output, answer.shape[1])
+
+
+def _exported(module: nn.Module, example: torch.Tensor) -> Any:
+    """The ONNX model of any module, by torch's exporter."""
     with _quiet_exporter():
         program = torch.onnx.export(
             module,
@@ -80,25 +132,7 @@ def to_onnx(
     model = program.model_proto
     model.graph.ClearField("value_info")  # of Gemm's weights as they lay before: quantisers stumble
     _clear_notes(model)
-    if isinstance(network, ColumnNetwork):
-        model = network.with_columns(model)
-    for name, text in (metadata or {}).items():
-        model.metadata_props.add(key=name, value=text)
-    content = model.SerializeToString()
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    for rows in (example, example[:1]):
-        if isinstance(network, ColumnNetwork):
-            (got,) = session.run(None, network.feed(rows))
-        else:
-            (got,) = session.run(["output"], {"input": rows.cpu().numpy()})
-        with torch.no_grad():
-            expected = module(rows).cpu().numpy()
-        if not np.allclose(got, expected, rtol=1e-5, atol=1e-5 * max(1.0, abs(expected).max())):
-            raise RuntimeError(
-                f"The ONNX model computes something else than the network: they differ by "
-                f"{abs(got - expected).max()}. Nothing was written."
-            )
-    write_atomically(Path(path), content)
+    return model
 
 
 def to_torch_export(

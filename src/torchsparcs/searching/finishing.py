@@ -27,7 +27,8 @@ from torchsparcs.training.deadline import Deadline
 
 DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and its neighbours do
 NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
-TAUGHT = 0.5  # the teacher's share of the target
+TAUGHT = ((0.5, 0.0),)  # the teacher's share of the target, and how much made rows count
+TAUGHT_BY_OTHERS = ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0))  # by somebody's own teacher
 MOST_NUMBERS, FEWEST_NUMBERS = 1200, 20  # of a network whose connections go one by one
 MOST_DRAWN = 6000  # numbers of a plain network, where larger ones are better
 BETTER = 0.99  # of the loss: then the next larger size is tried
@@ -36,6 +37,7 @@ CONTENDERS, KEPT = 2, 3  # of a band: that were trained, and of all those that a
 LINEAR_TURNS, FIT_TURNS, CUT_TURNS = 80, 150, 40
 FEWEST_TURNS = 5
 AT_ONCE = 2**20  # signals of networks that are fitted at once
+QUICK = 0.25  # of the usual effort, below which nobody expects the best
 FIRST_SHARE = 0.2  # of the turns, in which decays compete
 LINEAR_DECAYS = tuple(10 ** (exponent / 2) for exponent in range(-9, 0))
 PLAIN, LINEAR = -1, -2  # the groups of networks that were drawn, not trained
@@ -50,7 +52,8 @@ class Finishing:
     """Finer and better fitted networks from the rungs of a ladder.
 
     ``widest`` and ``deepest`` are the most hidden neurons in a layer and the most layers of a plain
-    network, ``effort`` a share of the usual turns, for a quick look; ``clock`` says how long.
+    network, ``effort`` a share of the usual turns; ``clock`` says how long. Below ``QUICK`` of the
+    effort it is a quick look: fewer shapes, in larger steps.
     """
 
     def __init__(
@@ -66,8 +69,9 @@ class Finishing:
     ):
         self.family, self.folded, self.seed = family, family.folded, seed
         self.outputs, self.widest, self.clock = outputs, widest, clock
-        self.shapes = [each for each in SHAPES if deepest is None or each.layers <= deepest]
         self.effort = min(1.0, effort)
+        shapes = SHAPES[:1] if self.is_quick else SHAPES
+        self.shapes = [each for each in shapes if deepest is None or each.layers <= deepest]
         rows = FitRows.of(self.folded, seed)
         is_sent = family.executor.engine.workers > 1
         self.rows = rows.to(torch.device("cpu")) if is_sent else rows
@@ -91,10 +95,11 @@ class Finishing:
         rungs, bands = [*filter(_is_sound, rungs)], self._bands(largest)
         if not rungs or self.clock.is_over:
             return []
-        with self.clock.stage("teacher", "asking a teacher"):
-            ask = partial(lessons, self.rows, self.outputs, self.seed)
-            said = self.family.executor.steps.step("lessons", ask)
-            self.rows = replace(self.rows, lessons=said)
+        if self.rows.lessons is None:
+            with self.clock.stage("teacher", "asking a teacher"):
+                ask = partial(lessons, self.rows, self.outputs, self.seed, self.effort)
+                said = self.family.executor.steps.step("lessons", ask)
+                self.rows = replace(self.rows, lessons=said)
         found: list[Cooked] = []
         decays: dict[str, float] = {}
         larger = self._larger_bands(bands[0], largest)
@@ -148,8 +153,9 @@ class Finishing:
             taught, (_, recipe) = min(
                 zip(kept, found, strict=True), key=lambda each: each[1][0].loss
             )
-            pupil = taught[0], taught[1], recipe._replace(taught=TAUGHT)
-            found += self._gone_on(f"{name} taught", [pupil])
+            ways = TAUGHT if self.rows.made is None else TAUGHT_BY_OTHERS
+            pupils = [recipe._replace(taught=share, made=made) for share, made in ways]
+            found += self._gone_on(f"{name} taught", [(*taught[:2], each) for each in pupils])
         return found
 
     def _best_of(
@@ -186,6 +192,10 @@ class Finishing:
         ]
         made = self._by_recipes(f"{name} on", pairs, max(1, turns - spent), slice(0, fits))
         return self._judged_by_recipes(pairs, made)
+
+    @property
+    def is_quick(self) -> bool:
+        return self.effort < QUICK
 
     def _turns(self, usual: int) -> int:
         return max(FEWEST_TURNS, round(usual * self.effort))
@@ -279,7 +289,9 @@ class Finishing:
 
     def _cut(self, lanes: list[list[Cooked]]) -> list[Rung]:
         """The rungs of each lane, from its starts down to the smallest size."""
-        work = partial(descended, self.rows, self.outputs + 1, self._turns(CUT_TURNS))
+        work = partial(
+            descended, self.rows, self.outputs + 1, self._turns(CUT_TURNS), self.is_quick
+        )
         groups = [[each for rung, _ in lane for each in rung.networks] for lane in lanes]
         items = self._together(groups)
         made = self.family.shared_out(

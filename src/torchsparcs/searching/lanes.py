@@ -12,7 +12,7 @@ from torchsparcs.searching.fit_rows import FitRows, Recipe
 from torchsparcs.training.deadline import NEVER, Deadline
 
 FINE_BELOW = 300  # numbers: larger networks are cut in larger steps, and mended by fewer turns
-SHRINK, COARSE_SHRINK = 0.75, 0.6  # from one size to the next
+SHRINK, COARSE_SHRINK, QUICK_SHRINK = 0.75, 0.6, 0.5  # from one size to the next
 COARSE_TURNS = 0.5  # of the turns
 
 
@@ -20,6 +20,7 @@ def descended(
     rows: FitRows,
     smallest: int,
     turns: int,
+    is_quick: bool,
     networks: list[DirectSpace],
     lanes: list[list[Recipe]],
     deadline: Deadline = NEVER,
@@ -28,12 +29,15 @@ def descended(
 
     ``networks`` are those of all lanes, group by group, with a recipe for each group. For each lane
     there are as many groups as steps times starts, empty where there is none. At the deadline it
-    ends.
+    ends. A quick look takes larger steps.
     """
     rows, fits = rows.to(networks[0].weights.device), rows.fits
     seen = [rows.inputs[weights > 0] for weights in rows.weights]
     groups = iter([networks[start : start + fits] for start in range(0, len(networks), fits)])
-    walks = [_lane(rows, seen, smallest, [next(groups) for _ in lane], lane) for lane in lanes]
+    shrinks = (QUICK_SHRINK, QUICK_SHRINK) if is_quick else (SHRINK, COARSE_SHRINK)
+    walks = [
+        _lane(rows, seen, smallest, [next(groups) for _ in lane], lane, shrinks) for lane in lanes
+    ]
     found: list[list[list[DirectSpace]]] = [[] for _ in lanes]
     asked = {place: next(walk) for place, walk in enumerate(walks)}
     while asked := {place: cut for place, cut in asked.items() if cut is not None}:
@@ -43,7 +47,7 @@ def descended(
         recipes = [recipe for _, some in asked.values() for recipe in some]
         largest = max(map(connection_count, cuts))
         spent = turns if largest <= FINE_BELOW else turns * COARSE_TURNS
-        steps = 1 + math.log(smallest / max(smallest, largest), SHRINK)  # about, that are left
+        steps = 1 + math.log(smallest / max(smallest, largest), shrinks[0])  # about, that are left
         until = deadline.part(1 / steps)
         fitted = iter(rows.fitted(cuts, recipes, math.ceil(spent), slice(0, fits), until))
         for place, (_, some) in asked.items():
@@ -63,6 +67,7 @@ def _lane(
     smallest: int,
     groups: list[list[DirectSpace]],
     recipes: list[Recipe],
+    shrinks: tuple[float, float],
 ) -> Generator[Any, list[list[DirectSpace]], None]:
     """A lane: groups, each with its recipe, lose connections size by size and are fitted again.
 
@@ -71,12 +76,13 @@ def _lane(
     each size at which something was cut a group for each that began, empty where it is not there or
     got no smaller.
     """
+    fine, coarse = shrinks
     waiting = dict(enumerate(groups))
     active: dict[int, list[DirectSpace]] = {}
     size = max(map(_count, groups))
     found: list[list[DirectSpace]] | None = None
     while size > smallest:
-        size = max(smallest, math.floor(size * (SHRINK if size <= FINE_BELOW else COARSE_SHRINK)))
+        size = max(smallest, math.floor(size * (fine if size <= FINE_BELOW else coarse)))
         begun = [place for place, group in waiting.items() if _count(group) > size]
         active |= {place: waiting.pop(place) for place in begun}
         larger = {place: group for place, group in active.items() if _count(group) > size}

@@ -27,6 +27,7 @@ from torchsparcs.searching.costs import (
     with_costs,
 )
 from torchsparcs.searching.folded import FoldedData
+from torchsparcs.searching.lesson import lesson_of
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
 from torchsparcs.searching.preparing import class_weight_words, prepared
@@ -35,6 +36,7 @@ from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
+from torchsparcs.searching.teachers import teacher_name
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.kinds import Kinds
@@ -66,8 +68,11 @@ def search(
     sample_weight: Any = None,
     class_weight: Any = None,
     scoring: Any = "auto",
+    calibrate: bool = True,
     kinds: Kinds | None = None,
     costs: Costs | None = None,
+    teacher: Any = None,
+    extra_rows: Any = None,
     activation: str = "relu",
     config: SearchConfig | TrainConfig | None = None,
     seed: int | None = None,
@@ -112,8 +117,8 @@ def search(
             missing; all of it becomes standardised numbers, and how travels with the result.
             A :class:`RowStream` or a memory map need not fit into memory: one pass learns from all
             rows how to standardise them, and draws those the search works on. From 30,000 rows on
-            it searches on 15,000 of them; what is on the front is then fitted to all, and judged by
-            rows outside the sample.
+            it searches on 15,000 of them (``SearchConfig.sample``); what is on the front is then
+            fitted to all, and judged by rows outside the sample.
         y: (rows,), or (rows, outputs) for regression; a stream has its own.
         network: a :class:`SpectralNetwork`, :class:`SpectralChain` or :class:`SpectralCNN` to be
             searched in place of dense networks for a table. X and y are then arrays or tensors as
@@ -124,9 +129,10 @@ def search(
         widths: of the hidden layers, the most that a network may use.
         task: "regression", "classification", or "auto" to tell by the target.
         validation: "auto" (three folds; from 10,000 rows a fifth held out; for a network a tenth),
-            a share of the rows, a number of folds, a splitter of scikit-learn's (``GroupKFold``,
-            ``TimeSeriesSplit``), or a pair (X, y). No network is fitted to the rows of a pair; nor
-            is a network of your own to the share that is held out, so that it is trained once.
+            a share of the rows, a number of folds, "3x2" for three folds dealt out twice, a
+            splitter of scikit-learn's (``GroupKFold``, ``TimeSeriesSplit``), or a pair (X, y). No
+            network is fitted to the rows of a pair; nor is a network of your own to the share that
+            is held out, so that it is trained once.
         groups: (rows,), what a splitter keeps together.
         penalty_weights: "auto", or the path itself; the linear model is always added.
         max_parameters: nothing larger is kept; of a network, where all are, the smallest.
@@ -143,12 +149,21 @@ def search(
             "mape", "pinball_0.9", of which the last three are trained for too; or a scorer of
             scikit-learn's, by name or as it is. "auto" is R², or accuracy, or where a class is rare
             (below a fifth of an even share) log loss.
+        calibrate: whether outputs of classes are divided by a temperature, where that makes their
+            probabilities hold better on rows that judge; no label changes.
         kinds: what columns are, by their names, where the data do not show it: "number", "text",
             "date", "day-month-year", "month-day-year", or the categories in their order, as in
             ``{"zip": "text", "size": ["S", "M", "L"]}``. What is not of the kind is missing.
         costs: what it costs to measure columns, by their names; others cost nothing. The result
             then has a second front, of score against the costs of the columns that are read, from
             everything that was judged: see ``SearchResult.within_cost``.
+        teacher: a model whose answers are part of what networks learn, as far as the rows that
+            judge pay for it: a fitted estimator with ``predict_proba`` or ``predict``, a function
+            of the table, a torch module of its numbers (logits of classes), or the path of an ONNX
+            file. Without y its answers are the target, and scores say how well networks agree with
+            it. Rows between those of the table are made for it as well. Where it has seen the rows
+            that judge, what it says of them flatters its pupils.
+        extra_rows: rows like X, without a target, for the teacher to answer.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the
@@ -193,8 +208,10 @@ def search(
                 "penalty_weights": not is_auto(penalty_weights),
                 "activation": activation != "relu",
                 "class_weight": class_weight is not None,
+                "calibrate": calibrate is not True,
                 "kinds": kinds is not None,
                 "costs": costs is not None,
+                "teacher": teacher is not None,
                 "size": size != "parameters",
                 "chip": sizing.chip is not None,
             }
@@ -214,9 +231,10 @@ def search(
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
             seed = 0 if seed is None else seed
             preprocessing, rows, by_class, seen = prepared(
-                X, y, task, sample_weight, class_weight, groups, seed, kinds
+                X, y, task, sample_weight, class_weight, groups, seed, kinds, teacher
             )
             costs = None if costs is None else checked_costs(costs, preprocessing.inputs.names)
+            lesson = lesson_of(teacher, preprocessing, rows[0], extra_rows, seed)
             folded = FoldedData.of(
                 preprocessing,
                 *rows,
@@ -224,6 +242,8 @@ def search(
                 seed=seed,
                 scoring=scoring,
                 by_class=by_class,
+                calibrate=calibrate,
+                lesson=lesson,
             ).to(on)
             run = (PaperSearch if config.paper else TableSearch)(
                 folded,
@@ -245,6 +265,7 @@ def search(
             **run.asked,
             **sizing.settings,
             "time_budget": time_budget,
+            "calibrate": calibrate,
             "scoring": run.folded.scoring.name,
             "device": str(executor.place or on),
             "threads": threads,
@@ -273,7 +294,8 @@ def search(
         "rows": run.whole.rows,
         "rows_seen": seen,
         "rows_searched": run.folded.rows,
-        "judged_rows": len(run.whole.folds.judged),
+        "judged_rows": run.whole.judged_rows,
+        "judged_times": len(run.whole.folds.judged) / run.whole.judged_rows,
         "fits": run.folded.fits,
         **sizing.settings,
         "time_budget": time_budget,
@@ -281,7 +303,9 @@ def search(
         **score_settings(run.folded.scoring),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
         "class_weight": class_weight_words(class_weight),
+        "calibrate": calibrate,
         **({} if costs is None else {"costs": dict(costs)}),
+        **({} if teacher is None else {"teacher": teacher_name(teacher)}),
         "device": asked["device"],
         "seconds": seconds,
         "hardware": hardware(on),

@@ -9,27 +9,38 @@ from torch import Tensor
 from torchsparcs.searching.fit_rows import FitRows
 from torchsparcs.training.quantiles import quantile_level
 
-TREES, FEWEST = 100, 10  # trees, and rows that they are grown on
+TREES, FEWEST_TREES = 100, 10  # of a forest, and of one for a quick look
+FEWEST = 10  # rows that trees are grown on
 MOST_ENTRIES = 2_000_000  # rows times columns of one forest: a larger one would take too long
 
 
-def lessons(rows: FitRows, outputs: int, seed: int) -> Tensor | None:
+def lessons(rows: FitRows, outputs: int, seed: int, effort: float = 1.0) -> Tensor | None:
     """What a forest says of the rows of each fit, (fits, rows, O); None for quantiles.
 
     A forest is grown on the rows of one fit, and of each row only those trees speak that have not
     seen it: neither the rows that judge nor a label of its own are in what a network is taught. Of
     classes they are probabilities. Where no tree may speak, and of other rows, the target stands.
     How much rows count is left to the fits of the networks. Very large tables have no teacher.
+    ``effort`` is a share of the usual trees.
     """
     if quantile_level(rows.task) is not None or rows.inputs.numel() > MOST_ENTRIES:
         return None
     x, y = rows.inputs.cpu().double().numpy(), rows.targets.cpu().double().numpy()
-    said = [_out_of_bag(x, y, seen > 0, rows.task, outputs, seed) for seen in rows.weights.cpu()]
+    trees = max(FEWEST_TREES, round(TREES * effort))
+    said = [
+        _out_of_bag(x, y, seen > 0, rows.task, outputs, seed, trees) for seen in rows.weights.cpu()
+    ]
     return torch.from_numpy(np.stack(said)).float().to(rows.inputs.device)
 
 
 def _out_of_bag(
-    x: np.ndarray, y: np.ndarray, is_seen: Tensor, task: str, outputs: int, seed: int
+    x: np.ndarray,
+    y: np.ndarray,
+    is_seen: Tensor,
+    task: str,
+    outputs: int,
+    seed: int,
+    trees: int,
 ) -> np.ndarray:
     """(rows, O) of one fit."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
@@ -39,7 +50,7 @@ def _out_of_bag(
         known = y if task == "regression" else np.eye(max(2, outputs))[y.reshape(-1).astype(int)]
         return known[:, 1:] if task == "binary" else known.reshape(len(y), -1)
     options = {
-        "n_estimators": TREES,
+        "n_estimators": trees,
         "bootstrap": True,
         "oob_score": True,
         "random_state": seed % 2**32,

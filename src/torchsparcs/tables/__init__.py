@@ -9,11 +9,13 @@ __all__ = [
     "encoding",
     "entries",
     "kinds",
+    "made_rows",
     "parquet",
     "preprocessing",
     "readers",
     "standardization",
     "streams",
     "target",
+    "target_values",
     "writers",
 ]

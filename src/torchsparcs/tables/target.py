@@ -251,12 +251,8 @@ class Target(Record):
         """``output`` (..., outputs), raw, as far as :meth:`predict` follows it."""
         if not self.low:
             return output
-        ends = [
-            (output.new_tensor(end, dtype=torch.float64) - output.new_tensor(self.mean))
-            / output.new_tensor(self.scale, dtype=torch.float64)
-            for end in (self.low, self.high)
-        ]
-        return output.clamp(*(end.to(output.dtype) for end in ends))
+        ends = (np.array([self.low, self.high]) - self.mean) / self.scale
+        return output.clamp(*output.new_tensor(ends))
 
     def probabilities(self, output: Tensor) -> np.ndarray:
         """Turn ``output`` (rows, outputs), raw, into probabilities: float64 (rows, classes)."""
