@@ -10,6 +10,7 @@ checked with onnxruntime.
 """
 
 import argparse
+import importlib.metadata
 import importlib.util
 import json
 import tempfile
@@ -253,7 +254,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         onnx = "checked" if isinstance(found["onnx"], int) else f"no{before}"
         worst = max(found["kept"], found["cut"])
         rows.append(
-            f"| {name} | {found['blocks']} | {found['units']} | {worst:.0e} | "
+            f"| {name} | {found['blocks']} | {found['units']} | {f'{worst:.0e}' if worst else 0} | "
             f"{found['parameters']:,} | {found['left']:,} | {onnx} |"
         )
     return "\n\n" + "\n".join(rows) + "\n\n"
@@ -277,7 +278,9 @@ def main() -> None:
             if options.only is None or name in options.only:
                 results[name] = tried(model, x, Path(folder) / "model.onnx")
                 print(name, results[name], flush=True)
-    print(record("families", "cpu", {"models": results}, options.out))
+    known = importlib.util.find_spec("transformers") is not None
+    version = importlib.metadata.version("transformers") if known else None
+    print(record("families", "cpu", {"transformers": version, "models": results}, options.out))
 
 
 if __name__ == "__main__":
