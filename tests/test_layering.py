@@ -77,10 +77,10 @@ def test_the_public_names_are_those_that_type_checkers_see():
     tree = ast.parse((SOURCE / "__init__.py").read_text())
     (seen,) = [node for node in tree.body if isinstance(node, ast.If)]
     imports = [node for node in seen.body if isinstance(node, ast.ImportFrom)]
-    names = {
-        node.module.removeprefix("torchsparcs."): {alias.name for alias in node.names}
-        for node in imports
-    }
+    names: dict[str, set[str]] = {}
+    for node in imports:
+        home = names.setdefault(node.module.removeprefix("torchsparcs."), set())
+        home |= {alias.name for alias in node.names if alias.asname == alias.name}
     assert names == {home: {*names} for home, names in torchsparcs.HOMES.items()}
     for name in torchsparcs.__all__:
         assert getattr(torchsparcs, name) is not None

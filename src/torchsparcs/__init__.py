@@ -13,7 +13,12 @@ HOMES = {
     "spectral.linear": ("SpectralLinear",),
     "spectral.network": ("SpectralNetwork",),
     "spectral.paths": ("path_norm", "path_strengths"),
-    "spectral.penalties": ("PENALTIES", "eigenvalue_penalty", "shrink_eigenvalues_"),
+    "spectral.penalties": (
+        "PENALTIES",
+        "attach_penalty",
+        "eigenvalue_penalty",
+        "shrink_eigenvalues_",
+    ),
     "spectral.pooled": ("Pooled",),
     "spectral.population": ("Population",),
     "training.config": ("TrainConfig",),
@@ -48,41 +53,52 @@ HOMES = {
 __all__ = ["__version__", "report", *(name for names in HOMES.values() for name in names)]
 
 if TYPE_CHECKING:  # the same names for those who read and do not run
-    from torchsparcs.compact.chain import CompactChain
-    from torchsparcs.compact.network import CompactNetwork
-    from torchsparcs.cutting.eigenvalues import eigenvalue_gap, prune_eigenvalues
-    from torchsparcs.cutting.extraction import extract
-    from torchsparcs.cutting.ladder import RefineConfig
-    from torchsparcs.cutting.pruning import PruningCurve, pruning_curve
-    from torchsparcs.estimators import SparcsClassifier, SparcsRegressor
-    from torchsparcs.export.code import to_c, to_javascript, to_python
-    from torchsparcs.export.quantization import QuantizedNetwork, quantize
-    from torchsparcs.export.saving import load, save
-    from torchsparcs.export.writing import to_onnx
-    from torchsparcs.searching.refit import refit
-    from torchsparcs.searching.result import (
-        Candidate,
-        ChainCandidate,
-        ChainResult,
-        SearchResult,
-        load_result,
-    )
-    from torchsparcs.searching.search import SearchConfig, search
-    from torchsparcs.spectral.chain import SpectralChain, SpectralCNN
-    from torchsparcs.spectral.groups import parameter_groups
-    from torchsparcs.spectral.linear import SpectralLinear
-    from torchsparcs.spectral.network import SpectralNetwork
-    from torchsparcs.spectral.paths import path_norm, path_strengths
-    from torchsparcs.spectral.penalties import PENALTIES, eigenvalue_penalty, shrink_eigenvalues_
-    from torchsparcs.spectral.pooled import Pooled
-    from torchsparcs.spectral.population import Population
-    from torchsparcs.spectralizing.spectralize import spectralize
-    from torchsparcs.tables.streams import RowStream
-    from torchsparcs.training.config import TrainConfig
-    from torchsparcs.training.history import History
-    from torchsparcs.training.loop import NonFiniteLossError
-    from torchsparcs.training.tasks import evaluate
-    from torchsparcs.training.train import train
+    from torchsparcs.compact.chain import CompactChain as CompactChain
+    from torchsparcs.compact.network import CompactNetwork as CompactNetwork
+    from torchsparcs.cutting.eigenvalues import eigenvalue_gap as eigenvalue_gap
+    from torchsparcs.cutting.eigenvalues import prune_eigenvalues as prune_eigenvalues
+    from torchsparcs.cutting.extraction import extract as extract
+    from torchsparcs.cutting.ladder import RefineConfig as RefineConfig
+    from torchsparcs.cutting.pruning import PruningCurve as PruningCurve
+    from torchsparcs.cutting.pruning import pruning_curve as pruning_curve
+    from torchsparcs.estimators import SparcsClassifier as SparcsClassifier
+    from torchsparcs.estimators import SparcsRegressor as SparcsRegressor
+    from torchsparcs.export.code import to_c as to_c
+    from torchsparcs.export.code import to_javascript as to_javascript
+    from torchsparcs.export.code import to_python as to_python
+    from torchsparcs.export.quantization import QuantizedNetwork as QuantizedNetwork
+    from torchsparcs.export.quantization import quantize as quantize
+    from torchsparcs.export.saving import load as load
+    from torchsparcs.export.saving import save as save
+    from torchsparcs.export.writing import to_onnx as to_onnx
+    from torchsparcs.searching.refit import refit as refit
+    from torchsparcs.searching.result import Candidate as Candidate
+    from torchsparcs.searching.result import ChainCandidate as ChainCandidate
+    from torchsparcs.searching.result import ChainResult as ChainResult
+    from torchsparcs.searching.result import SearchResult as SearchResult
+    from torchsparcs.searching.result import load_result as load_result
+    from torchsparcs.searching.search import SearchConfig as SearchConfig
+    from torchsparcs.searching.search import search as search
+    from torchsparcs.spectral.chain import SpectralChain as SpectralChain
+    from torchsparcs.spectral.chain import SpectralCNN as SpectralCNN
+    from torchsparcs.spectral.groups import parameter_groups as parameter_groups
+    from torchsparcs.spectral.linear import SpectralLinear as SpectralLinear
+    from torchsparcs.spectral.network import SpectralNetwork as SpectralNetwork
+    from torchsparcs.spectral.paths import path_norm as path_norm
+    from torchsparcs.spectral.paths import path_strengths as path_strengths
+    from torchsparcs.spectral.penalties import PENALTIES as PENALTIES
+    from torchsparcs.spectral.penalties import attach_penalty as attach_penalty
+    from torchsparcs.spectral.penalties import eigenvalue_penalty as eigenvalue_penalty
+    from torchsparcs.spectral.penalties import shrink_eigenvalues_ as shrink_eigenvalues_
+    from torchsparcs.spectral.pooled import Pooled as Pooled
+    from torchsparcs.spectral.population import Population as Population
+    from torchsparcs.spectralizing.spectralize import spectralize as spectralize
+    from torchsparcs.tables.streams import RowStream as RowStream
+    from torchsparcs.training.config import TrainConfig as TrainConfig
+    from torchsparcs.training.history import History as History
+    from torchsparcs.training.loop import NonFiniteLossError as NonFiniteLossError
+    from torchsparcs.training.tasks import evaluate as evaluate
+    from torchsparcs.training.train import train as train
 
 
 def __dir__() -> list[str]:

@@ -49,6 +49,7 @@ class _Sparcs(BaseEstimator):
         scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
         kinds: Kinds | None = None,
+        teacher: Any = None,
         activation: str = "relu",
         steps: int | None = None,
         warm_start: bool = False,
@@ -68,6 +69,7 @@ class _Sparcs(BaseEstimator):
         self.scoring = scoring
         self.penalty_weights = penalty_weights
         self.kinds = kinds
+        self.teacher = teacher
         self.activation = activation
         self.steps = steps
         self.warm_start = warm_start
@@ -99,7 +101,7 @@ class _Sparcs(BaseEstimator):
         options: dict[str, Any] = {
             "validation": self.validation,
             "sample_weight": weight,
-            "class_weight": self._class_weight(),
+            **self._of_classes(),
             "seed": self._seed(),
             "device": self.device,
             "progress": bool(self.verbose),
@@ -126,6 +128,7 @@ class _Sparcs(BaseEstimator):
                 int8=self.int8,
                 scoring=self.scoring,
                 kinds=self.kinds,
+                teacher=self.teacher,
                 activation=self.activation,
                 config=_config(self.steps),
                 time_budget=self.time_budget,
@@ -168,8 +171,9 @@ class _Sparcs(BaseEstimator):
     def _learn_classes(self, y: np.ndarray) -> None:
         pass
 
-    def _class_weight(self) -> Any:
-        return None
+    def _of_classes(self) -> dict[str, Any]:
+        """The options of a search that only classes have."""
+        return {}
 
     def _seed(self) -> int:
         if isinstance(self.random_state, Integral):
@@ -204,11 +208,14 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     Args:
         widths, max_parameters, max_bytes, size, chip, int8: as in ``search``.
         validation, penalty_weights, kinds, activation, time_budget, device: as in ``search``.
+        teacher: as in ``search``. scikit-learn forgets what an estimator has learnt where it makes
+            copies, as in a grid search: put it into a ``FrozenEstimator`` there.
         scoring: as in ``search``; the method ``score`` is accuracy, or R², whatever the scoring.
         pick: from the front, "smallest" (within a standard error of the best score) or "best".
         steps: of the training; by default as many as ``SearchConfig`` says.
         class_weight: {label: weight}, "balanced" (each class counts the same, whatever its rows
             weigh) or None.
+        calibrate: as in ``search``; of classes alone.
         warm_start: a second ``fit`` fine-tunes the front it finds on the new rows, by
             :func:`torchsparcs.refit`, instead of searching anew: other rows, the same columns,
             no new classes, the same architectures.
@@ -247,9 +254,11 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
         kinds: Kinds | None = None,
+        teacher: Any = None,
         activation: str = "relu",
         steps: int | None = None,
         class_weight: Any = None,
+        calibrate: bool = True,
         warm_start: bool = False,
         random_state: Any = None,
         time_budget: float | None = None,
@@ -268,6 +277,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             scoring=scoring,
             penalty_weights=penalty_weights,
             kinds=kinds,
+            teacher=teacher,
             activation=activation,
             steps=steps,
             warm_start=warm_start,
@@ -277,6 +287,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             verbose=verbose,
         )
         self.class_weight = class_weight
+        self.calibrate = calibrate
 
     def predict(self, X: Any) -> np.ndarray:
         """The labels, (rows,)."""
@@ -300,8 +311,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     def _learn_classes(self, y: np.ndarray) -> None:
         self.classes_ = np.unique(y)
 
-    def _class_weight(self) -> Any:
-        return self.class_weight
+    def _of_classes(self) -> dict[str, Any]:
+        return {"class_weight": self.class_weight, "calibrate": self.calibrate}
 
 
 class SparcsRegressor(RegressorMixin, _Sparcs):

@@ -1,6 +1,7 @@
 """The score, the weights of classes and the rows that judge, as the command line takes them."""
 
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from shell import sparcs
 
 from torchsparcs import load_result
+from torchsparcs.command.jobs import costs_in
 from torchsparcs.command.splits import split_by
 
 pytestmark = pytest.mark.usefixtures("brief_searches")
@@ -34,15 +36,18 @@ def test_rare_classes_in_groups(table, tmp_path):
     run = tmp_path / "run"
     drop = ("--drop", "day", "--drop", "price")
     found = sparcs(
-        "search", table, "--target", "late", "--group", "who", *drop, "--out", run, *QUICK
+        *("search", table, "--target", "late", "--group", "who", *drop, "--out", run, *QUICK),
+        *("--no-calibration", "--sample", "40"),
     )
     assert found.code == 0, found.err
     assert "expected log loss" in found.out
     assert "(3-fold cross-validation, whole groups of who)" in found.out
-    assert "one answer for all rows has 0." in found.out
+    assert re.search(r"0\.\d+ +0\.\d+ +constant +one answer for all rows", found.out)
     result = load_result(run)
     assert result.preprocessing.inputs.names == ("a", "b")
     assert result.settings["scoring"] == "log_loss"
+    assert result.settings["calibrate"] is False
+    assert result.settings["config"]["sample"] == 40
     assert result.best().score < 0
     assert "A class is rare: accuracy would hide it" in (run / "report.html").read_text()
     shown = sparcs("show", run)
@@ -113,14 +118,40 @@ def test_what_measuring_costs(table, tmp_path):
     costs.write_text("column,cost\na,1\nb,20\n")
     drop = ("--drop", "day", "--drop", "who", "--drop", "late")
     arguments = ("search", table, "--target", "price", *drop, "--cost", costs, *QUICK)
-    found = sparcs(*arguments, "--validation", "0.3", "--out", run)
+    found = sparcs(*arguments, "--validation", "0.3", "--out", run, "--pick", "cost:1")
     assert found.code == 0, found.err
     assert "By what it costs to measure the columns" in found.out
+    assert "the front by what its columns cost" in found.out
     result = load_result(run)
     assert result.settings["costs"] == {"a": 1.0, "b": 20.0}
-    cheap = pd.read_csv(io.StringIO(sparcs("predict", run, table, "--pick", "cost:1").out))
+    assert result.settings["pick"] == "cost:1"
+    cheap = pd.read_csv(io.StringIO(sparcs("predict", run, table).out))
     assert np.allclose(cheap.prediction, result.predict(pd.read_csv(table), "cost:1"))
-    assert '"costs":[{"cost":' in (run / "report.html").read_text()
-    costs.write_text("column,cost\na,much\n")
-    refused = sparcs(*arguments, "--out", tmp_path / "other")
-    assert (refused.code, "names of columns and what each costs" in refused.err) == (1, True)
+    page = (run / "report.html").read_text()
+    assert '"costs":[{"cost":' in page
+    assert '"cost up to 1"' in page
+    refused = sparcs("predict", run, table, "--interval", "90")
+    assert (refused.code, "Got 90.0: 90 % is 0.9." in refused.err) == (1, True)
+
+
+def test_a_pick_by_cost_needs_costs(table):
+    for pick, words in (("cost:1", "Expected --cost FILE"), ("cheap", "Expected best or smallest")):
+        refused = sparcs("search", table, "--pick", pick)
+        assert (refused.code, words in refused.err) == (2, True)
+    refused = sparcs("search", table, "--cost", "costs.csv", "--pick", "cost:much")
+    assert (refused.code, "Expected a cost from 0 on, as in cost:12.5" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("column,cost\na,much\n", "a number from 0 on. Got 'much' for 'a'"),
+        ("column,cost\na,-1\n", "a number from 0 on. Got .* for 'a'"),
+        ("column,cost\na,1\na,2\n", "each once. Got 'a' again"),
+        ("a,b,c\n1,2,3\n", "Expected two columns .* Got 3: 'a', 'b', 'c'"),
+    ],
+)
+def test_a_table_of_costs_that_cannot_be_is_said(text, words, tmp_path):
+    (tmp_path / "costs.csv").write_text(text)
+    with pytest.raises(ValueError, match=words):
+        costs_in(tmp_path / "costs.csv")

@@ -184,6 +184,22 @@ class TestExtract:
             extract(model, data=data, validation=data, task="regression", progress=False)
 
 
+class TestWithoutGradients:
+    @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+    def test_extracts_and_can_be_trained_on(self, trained, mode):
+        with mode():
+            cut = extract(
+                trained,
+                data=rows(50, 0),
+                validation=rows(50, 1),
+                task="regression",
+                config=RefineConfig(epochs=1, tolerance=0.5),
+                progress=False,
+            )
+        cut(rows(5, 0)[0]).sum().backward()
+        assert all(p.grad is not None for p in cut.parameters())
+
+
 class TestMeasuring:
     def test_a_chain_is_priced_as_it_would_be_alone(self):
         """The gradients at its outputs tell it all that the loss does."""
@@ -300,13 +316,13 @@ class TestMeasuring:
         felt = (gradient * (linear > 0)).square() + gradient.square()
         torch.testing.assert_close(seen.fisher, felt.double().mean(dim=0), rtol=1e-4, atol=0)
 
-    def test_a_training_that_bursts_ends_it(self, trained, monkeypatch):
+    def test_what_bursts_in_training_goes_on_as_it_was_cut(self, trained, monkeypatch):
         def bursting(*_, **__):
             raise NonFiniteLossError("burst")
 
         monkeypatch.setattr(sys.modules["torchsparcs.cutting.model_ladder"], "train", bursting)
         found = model_rungs(extract(trained), rows(50, 0), rows(50, 1), TrainConfig())
-        assert len(list(found)) == 1
+        assert [rung.passed_over for rung in found] == [()] * 8
 
     def test_each_is_smaller_than_the_one_before(self, trained):
         tuning = TrainConfig(task="regression", epochs=1, batch_size=64)

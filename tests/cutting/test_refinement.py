@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from torchsparcs import CompactNetwork, RefineConfig, SpectralNetwork, TrainConfig, extract, train
-from torchsparcs.compact.direct import reoriented
 from torchsparcs.cutting.ladder import last_within
 from torchsparcs.cutting.neurons import eliminated, without_block
 from torchsparcs.cutting.refinement import _Refining, refine
+from torchsparcs.cutting.signs import reoriented
 from torchsparcs.training.tasks import evaluate
 
 DOUBLE = torch.float64

@@ -70,6 +70,7 @@ BENCHMARKS: dict[str, list[str]] = {
         *("--choosing", "1", "--offered", "4", "4", "--widths", "2"),
         *("--smallest", "100000"),
     ],
+    "families.py": ["--only", "MLP-Mixer"],
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
     "house.py": ["--runs", "1", "--starts", "torch and torchsparcs"],
     "relevance.py": ["--tables", "wine", "--seeds", "1", "--steps", "20"],

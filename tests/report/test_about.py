@@ -73,6 +73,14 @@ def test_what_the_data_decided_and_what_forces_it():
     assert said["gaps"].startswith("1 column had missing values")
     assert "--scoring" in said["score"]
     assert "--validation" in said["rows that judge"]
+    assert "--widths and --steps" in said["training"]
+    assert "--no-calibration" in said["probabilities"]
+    assert "sample" not in said
+    large = {**result.settings, "rows": 40_000, "rows_searched": 15_000}
+    parts = torchsparcs.report.about.about(dataclasses.replace(result, settings=large))
+    (said,) = [dict(part["facts"]) for part in parts if part["title"] == "What the data decided"]
+    assert said["sample"].startswith("15,000 of the rows; ")
+    assert said["sample"].endswith("--sample N chooses how many.")
 
 
 def replaced(result, preprocessing):

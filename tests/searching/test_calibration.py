@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from torchsparcs import CompactNetwork, SearchConfig, load_result, search
+from torchsparcs import CompactNetwork, SearchConfig, load_result, refit, search
 from torchsparcs.searching.calibration import cool_, reliability, temperature
 from torchsparcs.training.tasks import TASKS
 
@@ -111,3 +111,20 @@ def test_the_score_is_that_of_the_cooled_network():
     linear = result.linear
     assert linear.temperature > 1.2
     assert linear.score == pytest.approx(-linear.loss, abs=1e-6)
+
+
+def test_it_can_be_left_out(tmp_path):
+    """Nothing is divided, and the page says so; how often it is so is told all the same."""
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(60, 12)), draw.choice(["a", "b"], 60)
+    quick = {"config": SearchConfig(steps=5, ways=("asleep",)), "progress": False}
+    result = search(x, y, widths=(2,), penalty_weights=[1e-2], calibrate=False, **quick)
+    assert {each.temperature for each in (*result.front, result.linear)} == {1.0}
+    assert result.linear.reliability is not None
+    assert result.settings["calibrate"] is False
+    page = result.report(tmp_path / "page.html").read_text()
+    assert "They are as they were fitted, as asked for." in page
+    again = refit(result, x, y, steps=1, progress=False)
+    assert {each.temperature for each in again.front} == {1.0}
+    with pytest.raises(ValueError, match=r"Expected calibrate to be True or False. Got 'no'"):
+        search(x, y, calibrate="no", **quick)

@@ -19,9 +19,8 @@ from torchsparcs import (
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.parallel.steps import Steps
 from torchsparcs.searching import clock as clocks
-from torchsparcs.searching.clock import Clock
+from torchsparcs.searching.clock import STOPPED, STOPPING, Clock
 from torchsparcs.searching.finishing import Finishing
-from torchsparcs.searching.search import STOPPED, STOPPING
 from torchsparcs.training.deadline import Deadline
 
 X = np.random.default_rng(0).uniform(-1, 1, (200, 3))

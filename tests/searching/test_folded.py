@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss, r2_score
+from sklearn.model_selection import RepeatedKFold
 from torch import nn
 
 from torchsparcs.searching.default_scoring import scoring_for
@@ -92,7 +93,7 @@ class TestFolds:
     @pytest.mark.parametrize("bad", [1, 0, 11, True, 0.0, 0.6, -0.2, "four", None, float("nan")])
     def test_bad_ones(self, bad):
         with pytest.raises(
-            ValueError, match=r"folds from 2 to 10, a splitter, or a pair \(X, y\)\. Got"
+            ValueError, match=r"folds from 2 to 10, .*, a splitter, or a pair \(X, y\)\. Got"
         ):
             folds_of(bad, torch.zeros(10), False, 0)
 
@@ -324,3 +325,36 @@ class TestFromATable:
         ]:
             with pytest.raises(ValueError, match=message):
                 FoldedData.of(self.preprocessing, self.X, self.y, None, validation=bad, seed=0)
+
+    @pytest.mark.parametrize(
+        "validation", ["3x4", RepeatedKFold(n_splits=3, n_repeats=4, random_state=0)], ids=type
+    )
+    def test_rows_that_judge_several_times_count_once(self, validation):
+        """Copies of rows, which nobody is fitted to; twelve rows say no more than they know."""
+        found = FoldedData.of(
+            self.preprocessing, self.X, self.y, None, validation=validation, seed=0
+        )
+        folds, judge = found.folds, found.folds.judge
+        assert (folds.fits, found.rows, found.judged_rows) == (13, 12, 12)
+        assert torch.bincount(folds.source).tolist() == [4] * 12
+        assert torch.equal(found.inputs, found.inputs[folds.source])
+        assert torch.equal(folds.fitted.any(dim=0), torch.arange(48) < 12)
+        assert not folds.fitted[judge, folds.source].any()  # nobody judges what it has seen
+        once = FoldedData.of(self.preprocessing, self.X, self.y, None, validation=3, seed=0)
+        said = torch.eye(3)[(found.targets + (folds.source < 3)) % 3]  # three rows are mistaken
+        (told,) = found.judge_outputs(said.expand(13, 48, 3))
+        (known,) = once.judge_outputs(said[:12].expand(4, 12, 3))
+        assert told.score == pytest.approx(0.75)
+        assert told.standard_error == pytest.approx(known.standard_error)
+        assert told.temperature == pytest.approx(known.temperature)
+        assert torch.equal(told.answers, known.answers)
+        with pytest.raises(ValueError, match="every row judges once where a scorer"):
+            FoldedData.of(
+                self.preprocessing,
+                self.X,
+                self.y,
+                None,
+                validation=validation,
+                seed=0,
+                scoring="f1_macro",
+            )

@@ -16,7 +16,7 @@ X = DRAW.uniform(-1, 1, (ROWS, 3))
 Y = X @ [1.0, -2.0, 0.0] + 0.5 * DRAW.standard_normal(ROWS)
 RARE = np.where(DRAW.uniform(size=ROWS) < 0.05, "rare", "usual")
 QUICK = {
-    "config": SearchConfig(steps=10, longest=10, path=1, ways=("asleep",)),
+    "config": SearchConfig(steps=10, longest=10, path=1, ways=("asleep",), sample=300),
     "widths": (4,),
     "validation": 0.2,
     "penalty_weights": (1e-2,),
@@ -27,8 +27,6 @@ QUICK = {
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(last_fits, "SEARCHED", 300)
-    monkeypatch.setattr(last_fits, "LARGE", 600)
     monkeypatch.setattr(last_fits, "FEWEST", 20)
 
 
@@ -40,13 +38,13 @@ def folded(y=Y, validation=0.2, rows=ROWS):
 
 def test_few_rows_are_all_searched_on():
     data = folded(rows=500)
-    assert sampled(data, 0) == (data, data)
+    assert sampled(data, 300, 0) == (data, data)
 
 
 @pytest.mark.parametrize("validation", [0.2, 4])
 def test_nobody_who_chose_judges_in_the_end(validation):
     data = folded(validation=validation)
-    some, whole = sampled(data, 0)
+    some, whole = sampled(data, 300, 0)
     assert abs(len(some.inputs) - 300) <= 5
     assert some.fits == whole.fits == data.fits
     assert len(whole.inputs) == ROWS
@@ -62,17 +60,17 @@ def test_nobody_who_chose_judges_in_the_end(validation):
 def test_rows_that_judge_are_at_most_half_in_the_sample():
     few = (X[:30], Y[:30])
     data = folded(validation=few)
-    some, whole = sampled(data, 0)
+    some, whole = sampled(data, 300, 0)
     assert len(some.folds.judged) == len(whole.folds.judged) == 15
 
 
 def test_a_rare_class_has_enough_rows_that_count_less():
-    some, _ = sampled(folded(RARE), 0)
+    some, _ = sampled(folded(RARE), 300, 0)
     rare = some.targets.flatten() == 0
     share = (RARE == "rare").mean()
     assert rare.sum() > 300 * share * 1.5
     assert (rare * some.weights).sum() / some.weights.sum() == pytest.approx(share, rel=0.1)
-    even, _ = sampled(folded(np.where(X[:, 0] > 0, "a", "b")), 0)
+    even, _ = sampled(folded(np.where(X[:, 0] > 0, "a", "b")), 300, 0)
     assert (even.weights == 1).all()
 
 

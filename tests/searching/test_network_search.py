@@ -35,7 +35,7 @@ from torchsparcs.cutting.ladder import Rung
 from torchsparcs.cutting.layers import chain_cuts
 from torchsparcs.parallel.executor import Engine, Executor
 from torchsparcs.searching.judging import Judgement
-from torchsparcs.searching.network_search import NetworkSearch
+from torchsparcs.searching.network_search import NetworkSearch, tuning_of
 
 CONFIG = TrainConfig(epochs=6, batch_size=32, eigenvalue_lr_scale=10, penalty_weight=1e-3)
 
@@ -70,6 +70,16 @@ def result(data, judging) -> ChainResult:
     return search(
         *data, network=offered(), validation=judging, config=CONFIG, device="cpu", progress=False
     )
+
+
+def rungs_of(result) -> list[int]:
+    """The size of what went on at each rung, which comes first of what was judged there."""
+    return [
+        next(each)[1]
+        for _, each in itertools.groupby(
+            ((a.cut, a.parameters) for a in result.attempts), lambda pair: pair[0]
+        )
+    ]
 
 
 def small_search(data, **options):
@@ -133,7 +143,7 @@ class TestTheFront:
         assert best.macs == 36 * 9 * first + 36 * 9 * first * second + 2 * second
 
     def test_rungs_get_smaller_by_a_third_at_a_time(self, result):
-        sizes = [found.parameters for found in result.attempts]
+        sizes = rungs_of(result)
         assert all(after <= 0.7 * before for before, after in itertools.pairwise(sizes))
 
     def test_picks_as_a_table_does(self, result):
@@ -189,8 +199,43 @@ def test_rows_that_judge_are_not_fitted_to(data, monkeypatch, normalise):
     assert tuning.weight_decay == training.transfer_weight_decay / (4 if normalise else 2)
 
 
+def test_a_fine_tuning_that_spoils_a_network_is_not_taken(monkeypatch):
+    """Before and after it are judged, and both are among the attempts."""
+
+    def spoiling(network, *_, **__):
+        for parameter in network.parameters():
+            nn.init.zeros_(parameter)
+
+    monkeypatch.setattr("torchsparcs.cutting.model_ladder.train", spoiling)
+    torch.manual_seed(0)
+    x = torch.randn(200, 6)
+    config = TrainConfig(epochs=20, lr=1e-2, batch_size=50)
+    network = SpectralNetwork([6, 9, 2])
+    found = search(
+        x,
+        (x[:, 0] > 0).long(),
+        network=network,
+        validation=0.5,
+        config=config,
+        device="cpu",
+        progress=False,
+    )
+    whole, first, spoiled = found.attempts[:3]
+    assert whole.score > 0.9
+    assert first.parameters == spoiled.parameters < whole.parameters
+    assert first.score > 0.9
+    assert spoiled.score < 0.6
+
+
+def test_a_fine_tuning_has_some_steps_and_no_more_than_the_training():
+    config = TrainConfig(epochs=12, batch_size=10)
+    epochs = {rows: tuning_of(config, normalise=True, rows=rows).epochs for rows in (10, 250, 9999)}
+    assert epochs == {10: 12, 250: 4, 9999: 2}
+
+
 def test_it_ends_where_half_of_the_gain_is_lost(result):
-    best, last = min(found.loss for found in result.attempts), result.attempts[-1]
+    best = min(found.loss for found in result.attempts)
+    last = next(found for found in result.attempts if found.cut == result.attempts[-1].cut)
     constant = math.log(2)
     assert last.loss < constant - (constant - best) / 2
     assert last.parameters > 4  # from there on one could still cut
@@ -232,7 +277,7 @@ def test_after_an_interruption_there_is_what_was_found(data, monkeypatch):
     sizes = interrupted_after(2, monkeypatch)
     with pytest.warns(UserWarning, match="interrupted: these are the networks"):
         result = small_search(data)
-    assert [found.parameters for found in result.attempts] == sizes
+    assert rungs_of(result) == sizes
     unreached = pytest.warns(UserWarning, match="No network has at most 1 parameters: the smallest")
     with pytest.warns(UserWarning, match="interrupted: these"), unreached:
         assert len(small_search(data, max_parameters=1).front) == 1
@@ -529,7 +574,7 @@ class TestRefusals:
     def test_images_as_bytes_or_in_another_order(self, data):
         with pytest.raises(ValueError, match="floating-point numbers, like images / 255"):
             small_search(((data[0] * 9).byte(), data[1]))
-        with pytest.raises(ValueError, match=r"Got rows of shape \(6, 6, 1\)"):
+        with pytest.raises(ValueError, match=r"the channels, is 1. Got shape \(2, 6, 6, 1\)"):
             small_search((data[0].movedim(1, -1), data[1]))
         with pytest.raises(ValueError, match="that are numbers, classes from 0"):
             small_search((data[0], np.array(["a"] * 300)))

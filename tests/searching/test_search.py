@@ -3,12 +3,13 @@
 import dataclasses
 import sys
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
 from torchsparcs import SearchConfig, SearchResult, search
 from torchsparcs.cutting.ladder import Rung
@@ -195,7 +196,8 @@ class TestValidation:
             assert candidate.score == pytest.approx(score, rel=1e-4, abs=1e-4)
 
     @pytest.mark.parametrize(
-        ("validation", "fits", "judged"), [(2, 3, 200), (0.25, 2, 50), ("auto", FOLDS + 1, 200)]
+        ("validation", "fits", "judged"),
+        [(2, 3, 200), (0.25, 2, 50), ("auto", FOLDS + 1, 200), ("2x2", 5, 200)],
     )
     def test_parts_of_the_rows(self, validation, fits, judged):
         settings = found(validation=validation, steps=5).settings
@@ -207,8 +209,9 @@ class TestValidation:
         assert (result.settings["fits"], result.settings["judged_rows"]) == (5, 200)
         result = found(validation=TimeSeriesSplit(3), steps=5)
         assert (result.settings["fits"], result.settings["judged_rows"]) == (4, 150)
-        with pytest.raises(ValueError, match=r"every row judges at most once.*ShuffleSplit"):
-            found(validation=ShuffleSplit(3))
+        own = SimpleNamespace(split=lambda X, y, groups: [(np.arange(200), np.arange(5))])
+        with pytest.raises(ValueError, match="no row judges what it is fitted to"):
+            found(validation=own)
         with pytest.raises(ValueError, match="a splitter as the validation where groups"):
             found(groups=groups)
         with pytest.raises(ValueError, match=r"a group for each of 200 rows\. Got \(9,\)"):

@@ -8,11 +8,13 @@ from torch import nn
 
 from torchsparcs import (
     SpectralNetwork,
+    attach_penalty,
     eigenvalue_penalty,
     parameter_groups,
     shrink_eigenvalues_,
 )
 from torchsparcs.spectral.penalties import PENALTIES
+from torchsparcs.spectral.step_sizes import step_size_of
 
 
 def network(train_input=False, **options) -> SpectralNetwork:
@@ -206,8 +208,6 @@ class TestShrink:
 
     def test_bad_input(self):
         net = network()
-        with pytest.raises(ValueError, match=r"SGD, Adam, AdamW\. Got Adagrad"):
-            shrink_eigenvalues_(net, torch.optim.Adagrad(net.parameters()), 1.0)
         with pytest.raises(ValueError, match="holds the eigenvalues"):
             shrink_eigenvalues_(net, torch.optim.SGD([net.output_eigenvalues], lr=0.1), 1.0)
         with pytest.raises(ValueError, match="Got 'lasso'"):
@@ -234,3 +234,109 @@ class TestLayerScales:
     def test_one_for_each_layer(self):
         with pytest.raises(ValueError, match=r"a factor for each of 2 penalised layers\. Got 1"):
             eigenvalue_penalty(SpectralNetwork([2, 2, 2, 1]), layer_scales=(1.0,))
+
+
+class TestFlatRates:
+    def optimizer(self, **options):
+        torch.manual_seed(0)
+        network = SpectralNetwork([2, 3, 1])
+        groups = parameter_groups(network, 1e-2, transfer_weight_decay=0.0, **options)
+        optimizer = torch.optim.AdamW(groups)
+        network(torch.ones(4, 2)).sum().backward()
+        return network, optimizer
+
+    def test_one_learning_rate_for_all_groups_is_noticed(self):
+        network, optimizer = self.optimizer()
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=10)
+        optimizer.step()
+        schedule.step()
+        with pytest.warns(UserWarning, match=r"30 times faster: OneCycleLR"):
+            shrink_eigenvalues_(network, optimizer, 1e-3)
+
+    @pytest.mark.parametrize("scale", [1.0, 30.0])
+    def test_what_was_asked_for_is_not(self, scale):
+        network, optimizer = self.optimizer(eigenvalue_lr_scale=scale)
+        rates = [group["lr"] for group in optimizer.param_groups]
+        torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rates, total_steps=10)
+        optimizer.step()
+        shrink_eigenvalues_(network, optimizer, 1e-3)
+
+
+class TestAttached:
+    def given(self, kind=torch.optim.SGD, **options):
+        torch.manual_seed(0)
+        network, x = SpectralNetwork([3, 5, 1]), torch.randn(20, 3)
+        nn.init.normal_(network.hidden_eigenvalues[0], std=0.1)
+        optimizer = kind(network.parameters(), lr=1e-2, **options)
+        return network, optimizer, lambda: network(x).square().mean().backward()
+
+    def test_each_step_ends_with_the_proximal_one(self):
+        networks = []
+        for attached in (True, False):
+            network, optimizer, backward = self.given(torch.optim.AdamW)
+            if attached:
+                attach_penalty(network, optimizer, 0.5)
+            for _ in range(5):
+                optimizer.zero_grad()
+                backward()
+                optimizer.step()
+                if not attached:
+                    shrink_eigenvalues_(network, optimizer, 0.5)
+            networks.append(network)
+        one, other = (network.hidden_eigenvalues[0] for network in networks)
+        assert torch.equal(one, other)
+        assert (one == 0).sum() > 0
+
+    def test_through_what_a_trainer_wraps_around_it(self):
+        network, optimizer, backward = self.given()
+
+        class Wrapped:
+            def __init__(self):
+                self.optimizer = optimizer
+
+        attach_penalty(network, Wrapped(), lambda: 1e9)
+        backward()
+        assert network.hidden_eigenvalues[0].all()
+        optimizer.step()
+        assert not network.hidden_eigenvalues[0].any()
+
+    @pytest.mark.parametrize(
+        ("kind", "options"),
+        [
+            (torch.optim.Adam, {"betas": (0.0, 0.9)}),
+            (torch.optim.NAdam, {"betas": (0.0, 0.9), "momentum_decay": 0.0}),
+            (torch.optim.RAdam, {"betas": (0.0, 0.9)}),
+            (torch.optim.RMSprop, {}),
+            (torch.optim.RMSprop, {"centered": True}),
+            (torch.optim.Adagrad, {"lr_decay": 0.1}),
+            (torch.optim.SGD, {}),
+        ],
+    )
+    def test_the_threshold_is_a_step_of_the_optimizer(self, kind, options):
+        """Without momentum a step is step size times gradient."""
+        network, optimizer, backward = self.given(kind, **options)
+        eigenvalues = network.hidden_eigenvalues[0]
+        for _ in range(12):
+            optimizer.zero_grad()
+            backward()
+            before = eigenvalues.detach().clone()
+            optimizer.step()
+        sizes = step_size_of(eigenvalues, optimizer)
+        moved, expected = before - eigenvalues.detach(), sizes * eigenvalues.grad
+        assert torch.allclose(moved, expected, rtol=1e-3, atol=1e-7)
+
+    def test_steps_that_are_not_known_are_those_of_the_learning_rate(self):
+        network, optimizer, backward = self.given(torch.optim.Rprop)
+        backward()
+        optimizer.step()
+        with pytest.warns(UserWarning, match="Rprop are not known"):
+            assert step_size_of(network.hidden_eigenvalues[0], optimizer) == 0.01
+
+    def test_refusals(self):
+        network, optimizer, _ = self.given()
+        with pytest.raises(ValueError, match=r"Expected an optimizer of torch. Got int"):
+            attach_penalty(network, 3, 1.0)
+        with pytest.raises(ValueError, match="weight >= 0"):
+            attach_penalty(network, optimizer, -1.0)
+        with pytest.raises(ValueError, match=r"with a learning rate.*Got LBFGS"):
+            shrink_eigenvalues_(network, torch.optim.LBFGS(network.parameters()), 1.0)

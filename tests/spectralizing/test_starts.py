@@ -65,7 +65,9 @@ def test_a_stack_is_the_same_network(widths, spare, bias, act):
     hidden = [width + bias + spare for width in widths[1:-1]]
     network = spectralize(stack, target="", hidden=hidden, keep_weights=True)
     assert gap(network, stack, x) < 1e-13
-    assert gap(extract(network), stack, x) < 1e-12
+    plain = extract(network)
+    assert gap(plain, stack, x) < 1e-12
+    assert plain.parameter_count == sum(p.numel() for p in stack.parameters())
     # all neurons of the stack; the constant of the last hidden layer is none of them
     constants = [bias] * (len(hidden) - 1) + [0]
     expected = [n + c for n, c in zip(widths[1:-1], constants, strict=True)]

@@ -283,8 +283,13 @@ class TestDates:
     def test_other_text_is_no_date(self):
         table = pd.DataFrame({"d": DAYS.astype(str)})
         inputs = Inputs.fit(table)
-        with pytest.raises(ValueError, match=r"dates in 'd', as in fit. Got text .* 'soon'"):
-            inputs.encode(pd.DataFrame({"d": ["2020-01-01", "soon"]}))
+        words = "no number or date, .* missing: 2 rows of 'd', for instance 'soon'"
+        with pytest.warns(UserWarning, match=words) as caught:
+            found = inputs.encode(pd.DataFrame({"d": ["2020-01-01", "soon", 20200101]}))
+        assert len(caught) == 1
+        assert np.isnan(found).any(axis=1).tolist() == [False, True, True]
+        with pytest.raises(ValueError, match=r"dates in 'd', as in fit. Got text .* 'soon' in row"):
+            inputs.encode(pd.DataFrame({"d": [None, "soon", "later"]}))
         for stray in ("2020-13-01", "12.5.2020", "soon"):
             with pytest.warns(UserWarning, match="Left out"):
                 Inputs.fit(table.assign(d=[stray, *table["d"][1:]], b=range(400, 0, -1)))
@@ -299,10 +304,10 @@ class TestDates:
         found = inputs.encode(table)[:, 0]
         np.testing.assert_array_equal(found[:-1], calendar_parts(days, ["days since 2000"])[:, 0])
         assert Inputs.from_json(json.loads(json.dumps(inputs.to_json()))) == inputs
-        again = inputs.encode(pd.DataFrame({"d": ["2024-01-10"], "b": [1]}))
-        assert again[0, 0] == found[0]
-        with pytest.raises(ValueError, match=r"dates in 'd', as in fit. Got text .* 'soon' in row"):
-            inputs.encode(pd.DataFrame({"d": [table["d"][0], "soon"], "b": [1, 2]}))
+        new = pd.DataFrame({"d": ["2024-01-10", table["d"][0], "soon"], "b": [1, 2, 3]})
+        with pytest.warns(UserWarning, match="no number or date, .* missing: 1 row of 'd'"):
+            again = inputs.encode(new)
+        np.testing.assert_array_equal(again[:, 0], [found[0], found[0], np.nan])
 
     def test_of_two_orders_are_left_out_and_told(self):
         days = [f"{1 + i % 12:02d}.{1 + i // 12:02d}.2024" for i in range(60)]
@@ -391,7 +396,7 @@ class TestWrittenNumbers:
         assert inputs.encode(pd.DataFrame({"a": ["1.250 %"]})).tolist() == [[1250]]
         for stray in ("0.125", "0.500 %"):
             with pytest.raises(ValueError, match=f"numbers in 'a', as in fit.*{stray!r}"):
-                inputs.encode(pd.DataFrame({"a": [stray]}))
+                inputs.encode(pd.DataFrame({"a": [stray, stray]}))
 
     def test_a_file_is_read_as_it_was_written(self, tmp_path, monkeypatch, capsys):
         rows = pd.DataFrame({"a": ["1.250,50", "80,25", "3"], "y": [1.5, 2.5, 4.5]})
@@ -426,7 +431,10 @@ class TestWrittenNumbers:
         for stray in ("5 mi", "far"):
             words = f"in 'a', as in fit, .* written like '5,5 km'. Got .*{stray!r} in row 2"
             with pytest.raises(ValueError, match=words):
-                inputs.encode(pd.DataFrame({"a": ["1 km", stray]}))
+                inputs.encode(pd.DataFrame({"a": [None, stray, stray]}))
+            with pytest.warns(UserWarning, match=f"1 row of 'a', for instance {stray!r}"):
+                found = inputs.encode(pd.DataFrame({"a": ["1 km", stray]}))
+            np.testing.assert_array_equal(found[:, 0], [1, np.nan])
 
 
 def test_ordered_categories_are_places_in_the_order():

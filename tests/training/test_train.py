@@ -397,7 +397,10 @@ class TestFaults:
             ((torch.zeros(3, 2),) * 3, r"Got \['Tensor', 'Tensor', 'Tensor'\]"),
             ((torch.full((3, 2), torch.nan), torch.zeros(3)), "finite inputs. Got 6 values"),
             ((torch.zeros(3, 2), torch.full((3,), torch.inf)), "finite targets. Got 3 values"),
-            ((torch.zeros(3, 2).long(), torch.zeros(3)), r"floating-point input\. Got torch.int64"),
+            (
+                (torch.zeros(3, 2).long(), torch.zeros(3)),
+                r"floating-point numbers.*Got torch.int64",
+            ),
             ((torch.zeros(3, 3), torch.zeros(3)), r"last dimension is 2\. Got shape \(2, 3\)"),
         ],
     )

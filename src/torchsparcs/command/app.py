@@ -5,35 +5,19 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
-from torchsparcs.command import STOPPED, finished, loading
-from torchsparcs.command.messages import is_first_here, one_line_warnings, processes, say, tell
+from torchsparcs.command import STOPPED, finished, loading, searching
+from torchsparcs.command.messages import is_first_here, one_line_warnings, processes, say
 from torchsparcs.command.options import (
-    CHIPS,
-    DATASETS,
     ENGINES,
-    KINDS,
-    RULES,
-    SCORINGS,
-    SIZES,
-    TASKS,
     Address,
     Device,
     EngineName,
-    Force,
     Quiet,
-    Sheet,
-    check_alone,
-    checked_device,
-    class_weight_of,
-    max_bytes_of,
-    numbers,
     one_of,
-    seconds_of,
-    validation_of,
 )
 from torchsparcs.version import __version__
 
@@ -74,213 +58,7 @@ def invoke(arguments: list[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
-@app.command()
-def search(
-    context: typer.Context,
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="A file: CSV, Parquet (or a folder of them), Excel, JSON lines, Feather or NPZ; "
-            f"a database, sqlite:///FILE; or one of {', '.join(DATASETS)}.",
-        ),
-    ] = "digits",
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            help="The column to predict; several times for several. By default the one called "
-            "target, label, class or y.",
-        ),
-    ] = None,
-    sheet: Sheet = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            help="A column to leave out, such as an identifier; several times for several.",
-        ),
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=KIND",
-            help=f"What a column is, where the data do not show it: {', '.join(KINDS)}, or its "
-            "categories in their order, as in size=S,M,L.",
-        ),
-    ] = None,
-    task: Annotated[str, typer.Option(metavar="|".join(TASKS))] = "auto",
-    max_parameters: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Nothing larger is kept.")
-    ] = None,
-    max_bytes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|2kB",
-            help="Nothing is kept that takes more flash of the chip as generated C.",
-        ),
-    ] = None,
-    size: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(SIZES),
-            help="What the front is drawn against; bytes are those of flash.",
-        ),
-    ] = "parameters",
-    chip: Annotated[
-        str | None,
-        typer.Option(metavar="|".join(CHIPS), help="Whose bytes; by default cortex-m4."),
-    ] = None,
-    int8: Annotated[
-        bool,
-        typer.Option("--int8", help="Bytes are those of int8, and the front says what it scores."),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The folder to write to; by default a new one in runs."),
-    ] = None,
-    pick: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(RULES),
-            help="The network to export: the best score, or the smallest network within one "
-            "standard error of it.",
-        ),
-    ] = "smallest",
-    validation: Annotated[
-        str,
-        typer.Option(metavar="SHARE|FOLDS", help="The rows that judge: 0.2 of them, or 4 folds."),
-    ] = "auto",
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="Rows of one group judge together: a patient, a machine. No input.",
-        ),
-    ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="Later rows judge, by this column of dates or numbers."),
-    ] = None,
-    scoring: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help=f"The score that chooses: {', '.join(SCORINGS)}, or a name that scikit-learn has. "
-            "By default R², accuracy, or log loss where a class is rare.",
-        ),
-    ] = "auto",
-    class_weight: Annotated[
-        str | None,
-        typer.Option(
-            metavar="balanced|LABEL=X,LABEL=X", help="How much the rows of each class count."
-        ),
-    ] = None,
-    cost: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A table of columns and what it costs to measure each: a second front, by that.",
-        ),
-    ] = None,
-    widths: Annotated[
-        str | None,
-        typer.Option(metavar="N,N", help="Hidden neurons, layer by layer, that may be used."),
-    ] = None,
-    penalty_weights: Annotated[
-        str | None, typer.Option(metavar="X,X", help="Penalty weights to train with.")
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Steps of the training; by default by the rows."),
-    ] = None,
-    paper: Annotated[
-        bool,
-        typer.Option("--paper", help="Train and prune as the paper writes, to compare with."),
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
-    time_budget: Annotated[
-        str | None,
-        typer.Option(metavar="30s|5m|1h", help="End by then with the best front so far."),
-    ] = None,
-    device: Device = "auto",
-    engine: EngineName = "auto",
-    address: Address = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RUN", help="Go on with a search that was interrupted; its options are known."
-        ),
-    ] = None,
-    quiet: Quiet = False,
-    force: Force = False,
-) -> None:
-    """Find the front of score against size for a table. It is written to a folder."""
-    if address is not None and engine != "ray":
-        raise typer.BadParameter("Expected --engine ray with it.", param_hint="--address")
-    one_of("--engine", engine, ENGINES)
-    if engine == "ray" and processes() > 1:
-        raise ValueError("Expected torchrun or --engine ray. Got both.")
-    if resume is not None:
-        check_alone(context, "--resume", "--engine", "--address", "--quiet")
-    options: dict[str, Any] = {
-        "target": target[0] if target and len(target) == 1 else tuple(target or ()) or None,
-        "sheet": sheet,
-        "drop": tuple(drop or ()),
-        "kinds": tuple(kind or ()),
-        "task": task,
-        "max_parameters": max_parameters,
-        "max_bytes": max_bytes_of(max_bytes),
-        "size": one_of("--size", size, SIZES),
-        "chip": None if chip is None else one_of("--chip", chip, CHIPS),
-        "int8": int8,
-        "pick": one_of("--pick", pick, RULES),
-        "validation": validation_of(validation),
-        "group": group,
-        "time": time,
-        "scoring": scoring,
-        "class_weight": class_weight_of(class_weight),
-        "widths": numbers("--widths", widths, int),
-        "penalty_weights": numbers("--penalty-weights", penalty_weights, float),
-        "steps": steps,
-        "paper": paper,
-        "seed": seed,
-        "time_budget": seconds_of(time_budget),
-    }
-    with loading():
-        from torchsparcs.command.console import open_console
-        from torchsparcs.command.jobs import (
-            Job,
-            clear_leftovers,
-            costs_in,
-            folder_for,
-            is_finished,
-        )
-        from torchsparcs.training.devices import started
-    with started() as ranks:
-        if resume is not None:
-            if is_finished(resume):
-                ranks.first(lambda: clear_leftovers(resume))
-                say(f"{resume} is finished: sparcs show {resume} prints what was found.")
-                return
-            job, folder = Job.begun_in(resume), resume
-        else:
-            costs = None if cost is None else costs_in(cost)
-            job = Job(data, **options, costs=costs, device=checked_device(device))
-            folder = ranks.first(lambda: folder_for(job.data, out, force))
-        console = open_console(quiet or not ranks.is_first)
-        job.run(
-            folder,
-            console,
-            resume=resume is not None,
-            engine=engine,
-            address=address,
-            progress=not quiet,
-        )
-        if quiet and ranks.is_first:
-            tell(str(folder))
-
-
+app.command()(searching.search)
 app.command()(finished.show)
 app.command(name="report")(finished.write_report)
 app.command()(finished.predict)

@@ -27,6 +27,7 @@ FILES = {
     "report.html": "the page to look at",
     "model.onnx": "the picked network with its preprocessing",
     "front.csv, .json": "the front",
+    "costs.csv": "the front by what its columns cost",
     "networks/": "its networks, safetensors",
     "settings.json": "configuration, versions, preprocessing",
     "history.json, .safetensors": "the training",
@@ -89,9 +90,13 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
         rules += ["linear"] * (linear is not None and is_same(candidate, linear))
         is_picked = candidate is picked
         add(f"→ {index}" if is_picked else f"{index}", candidate, rules, "bold" * is_picked)
+    table.add_section()
     if linear is not None and not any(is_same(candidate, linear) for candidate in result.front):
-        table.add_section()
         add("", linear, ["linear"], "dim")
+    if (constant := scoring.constant) is not None:
+        words, outputs = scoring.words(constant, short=True), result.target.outputs
+        sizes = [f"{outputs}", "0", *([""] if chip else [])]
+        table.add_row("", *sizes, words, words, "constant", "one answer for all rows", style="dim")
     console.print()
     console.print(table)
     console.print()
@@ -99,11 +104,11 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     if (ended := ended_by(result.settings)) is not None:
         console.print(f"The search was ended {ended}: with more time it may find better networks.")
     console.print()
-    print_costs(console, result)
+    print_costs(console, result, picked)
 
 
-def print_costs(console: Console, result: SearchResult) -> None:
-    """Print the front by what its columns cost, where they have prices."""
+def print_costs(console: Console, result: SearchResult, picked: Candidate) -> None:
+    """Print the front by what its columns cost, where they have prices, the pick marked."""
     if not result.by_cost:
         return
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
@@ -113,7 +118,9 @@ def print_costs(console: Console, result: SearchResult) -> None:
     for each in result.by_cost:
         score = result.scoring.words(each.told, each.standard_error, short=True)
         names = quoted(priced_columns(result, each), FEW_COLUMNS)
-        table.add_row(f"{each.cost:,g}", f"{each.parameters:,}", score, names)
+        is_picked = is_same(each, picked)
+        cost = f"{'→ ' * is_picked}{each.cost:,g}"
+        table.add_row(cost, f"{each.parameters:,}", score, names, style="bold" * is_picked)
     console.print("By what it costs to measure the columns (--pick cost:X takes at most X):\n")
     console.print(table)
     console.print()
@@ -128,8 +135,6 @@ def _verdict(result: SearchResult, pick: str | int) -> Text:
     elif linear is not None:
         score = scoring.words(linear.told, short=True)
         compared = f" (linear model: {linear.parameters:,} parameters, {score})"
-    if scoring.constant is not None and scoring.name != "r2":
-        compared += f"; one answer for all rows has {scoring.words(scoring.constant, short=True)}"
     judged = f"on {judged_by(result.settings)}"
     if picked.expected is not None:
         judged = f"expected on new rows; {scoring.words(picked.score, short=True)} {judged}"
@@ -169,7 +174,8 @@ def _columns_read(result: SearchResult, candidate: Candidate) -> str:
 def print_files(console: Console, folder: Path, lacking: str | None) -> None:
     """Print what is in the folder, ``lacking``: why it has no model.onnx, and what is next."""
     console.print(f"In {visible(str(folder))}:")
-    console.print(pairs({k: v for k, v in FILES.items() if not lacking or k != "model.onnx"}))
+    absent = {"model.onnx": bool(lacking), "costs.csv": not (folder / "costs.csv").is_file()}
+    console.print(pairs({k: v for k, v in FILES.items() if not absent.get(k)}))
     if lacking:
         console.print(lacking)
     run = visible(shlex.quote(str(folder)))

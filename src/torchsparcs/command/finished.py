@@ -20,9 +20,13 @@ def write_report(
     run: Run,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="By default report.html in the run folder."),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="By default report.html in the run folder, which is written anew.",
+        ),
     ] = None,
-    force: Force = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the FILE of --out.")] = False,
 ) -> None:
     """Write the page about a search: one file, for any browser."""
     with loading():

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from torchsparcs.command.messages import reworded, say
 from torchsparcs.command.splits import split_by
 from torchsparcs.export.writing import to_onnx
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.files.reading import Record, read_json
+from torchsparcs.files.reading import Record, quoted, read_json
 from torchsparcs.parallel.executor import engine_of
 from torchsparcs.parallel.steps import ASKED, PARTS, Steps, lock_steps
 from torchsparcs.searching.folded import counted_rows
@@ -60,7 +60,10 @@ class Job(Record):
     time: str | None = None
     scoring: str = "auto"
     class_weight: str | dict[str, float] | None = None
+    calibrate: bool = True
+    sample: int | None = None
     costs: dict[str, float] | None = None
+    teacher: str | None = None  # the path of an ONNX file
     widths: tuple[int, ...] | None = None
     penalty_weights: tuple[float, ...] | None = None
     steps: int | None = None
@@ -79,10 +82,16 @@ class Job(Record):
             job = cls.from_json(read_json(path))
         except ValueError as error:
             raise ValueError(f"Expected a search to go on with. {path} is damaged.") from error
-        if not job.is_file:
-            return job
-        there = os.path.normpath(os.path.join(os.path.realpath(folder), job.data))
-        return dataclasses.replace(job, data=there)
+        start = os.path.realpath(folder)
+        return job._with_paths(lambda path: os.path.normpath(os.path.join(start, path)))
+
+    def _with_paths(self, changed: Callable[[str], str]) -> "Job":
+        """With the paths of its files ``changed``."""
+        return dataclasses.replace(
+            self,
+            data=changed(self.data) if self.is_file else self.data,
+            teacher=None if self.teacher is None else changed(self.teacher),
+        )
 
     @property
     def is_file(self) -> bool:
@@ -114,6 +123,7 @@ class Job(Record):
                 groups=groups,
                 scoring=self.scoring,
                 class_weight=self.class_weight,
+                calibrate=self.calibrate,
                 penalty_weights=self.penalty_weights or "auto",
                 max_parameters=self.max_parameters,
                 max_bytes=self.max_bytes,
@@ -122,6 +132,7 @@ class Job(Record):
                 int8=self.int8,
                 kinds=parsed_kinds(self.kinds),
                 costs=self.costs,
+                teacher=self.teacher,
                 config=self._config(),
                 seed=self.seed,
                 device=self.device,
@@ -140,15 +151,13 @@ class Job(Record):
                     steps.remove()  # of its files job.json first: from there on it is finished
 
     def _config(self) -> SearchConfig:
-        if self.steps is None:
-            return SearchConfig(paper=self.paper)
-        return SearchConfig(paper=self.paper, steps=self.steps, longest=self.steps)
+        given = {"steps": self.steps, "longest": self.steps, "sample": self.sample}
+        known: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+        return SearchConfig(paper=self.paper, **known)
 
     def _begin(self, folder: Path, steps: Steps) -> None:
         steps.clear()
-        there = self
-        if self.is_file:
-            there = dataclasses.replace(self, data=_seen_from(folder, self.data))
+        there = self._with_paths(lambda path: _seen_from(folder, path))
         text = json.dumps(there.to_json(), indent=1) + "\n"
         write_atomically(folder / PARTS / JOB, text.encode())
 
@@ -188,14 +197,19 @@ class Job(Record):
 
     def _described(self, result: SearchResult) -> SearchResult:
         """``result``, whose settings also say what the command line was asked for."""
-        names = result.target.names
+        names, pick = result.target.names, self.pick
+        try:
+            result.pick(pick)
+        except ValueError as error:  # a cost below all there are: the search was worth it anyway
+            pick = "smallest"
+            say(f"{error} The smallest network is picked instead of {self.pick}.", "warning")
         asked = {
             "data": Path(self.data).name,
             "target": names[0] if len(names) == 1 else list(names),
             "dropped": list(self.drop),
             "group": self.group,
             "time": self.time,
-            "pick": self.pick,
+            "pick": pick,
             "version": __version__,
         }
         return dataclasses.replace(result, settings={**result.settings, **asked})
@@ -204,22 +218,26 @@ class Job(Record):
         for litter in folder.rglob(".*.partial"):  # of a process that was killed
             litter.unlink()
         result.save(folder, force=True)
-        lacking = _onnx_or_reason(result, self.pick, folder / "model.onnx")
+        pick = result.settings["pick"]
+        lacking = _onnx_or_reason(result, pick, folder / "model.onnx")
         result.report(folder / "report.html", force=True)
-        print_front(console, result, self.pick)
+        print_front(console, result, pick)
         print_files(console, folder, lacking)
 
 
 def costs_in(path: Path) -> dict[str, float]:
     """Columns and their costs, from a table of two columns, called as one likes."""
+    expected = f"Expected two columns in {path}, names of columns and what each costs"
     table = read_table(path)
-    names, prices = table.columns[:1], pd.to_numeric(table.iloc[:, -1], errors="coerce")
-    if table.shape[1] != 2 or prices.isna().any() or table[names[0]].duplicated().any():
-        raise ValueError(
-            f"Expected names of columns and what each costs, a number, in two columns of {path}. "
-            f"Got {table.shape[1]} columns, or other entries."
-        )
-    return dict(zip(table[names[0]].astype(str), prices.astype(float), strict=True))
+    if table.shape[1] != 2:
+        raise ValueError(f"{expected}. Got {table.shape[1]}: {quoted([*map(str, table.columns)])}.")
+    names, prices = table.iloc[:, 0].astype(str), pd.to_numeric(table.iloc[:, 1], errors="coerce")
+    if (strange := ~(prices >= 0)).any():
+        entry = f"{table.iloc[:, 1][strange].iloc[0]!r} for {names[strange].iloc[0]!r}"
+        raise ValueError(f"{expected}, a number from 0 on. Got {entry}.")
+    if (twice := names.duplicated()).any():
+        raise ValueError(f"{expected}, each once. Got {names[twice].iloc[0]!r} again.")
+    return dict(zip(names, prices.astype(float), strict=True))
 
 
 def folder_for(data: str, out: Path | None, force: bool) -> Path:

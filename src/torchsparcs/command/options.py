@@ -4,6 +4,7 @@ Nothing here loads torch: the names of choices are written out for the help, and
 equal to the tables in the rooms that know them.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,6 +65,23 @@ def one_of(name: str, value: str, known: Sequence[str]) -> str:
         choices = f"{', '.join(known[:-1])} or {known[-1]}"
         raise typer.BadParameter(f"Expected {choices}. Got {value!r}.", param_hint=name)
     return value
+
+
+def pick_of(text: str, *, with_costs: bool) -> str:
+    """``text`` where it is a rule that a search can keep to, else a usage error."""
+    if not text.startswith("cost:"):
+        return one_of("--pick", text, (*RULES, "cost:X") if with_costs else RULES)
+    if not with_costs:
+        raise typer.BadParameter(f"Expected --cost FILE with {text}.", param_hint="--pick")
+    try:
+        is_price = float(text.removeprefix("cost:")) >= 0
+    except ValueError:
+        is_price = False
+    if not is_price:
+        raise typer.BadParameter(
+            f"Expected a cost from 0 on, as in cost:12.5. Got {text!r}.", param_hint="--pick"
+        )
+    return text
 
 
 def check_alone(context: typer.Context, option: str, *others: str) -> None:
@@ -135,14 +153,14 @@ def max_bytes_of(text: str | None) -> int | None:
 
 
 def validation_of(text: str) -> str | int | float:
-    """ "auto", a share such as 0.2 or a number of folds."""
-    if text == "auto":
+    """ "auto", a share such as 0.2, a number of folds, or folds dealt out several times, 3x2."""
+    if text == "auto" or re.fullmatch("[0-9]+x[0-9]+", text):
         return text
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
         raise typer.BadParameter(
-            f"Expected auto, a share such as 0.2 or a number of folds. Got {text!r}.",
+            f"Expected auto, a share such as 0.2, a number of folds or 3x2. Got {text!r}.",
             param_hint="--validation",
         ) from None
 

@@ -16,6 +16,7 @@ from torchsparcs.spectral.linear_maps import (
     fitting_channels,
     plain_layer,
 )
+from torchsparcs.spectral.network import check_input
 
 
 class CompactChain(nn.Module, HasActivation):
@@ -46,6 +47,7 @@ class CompactChain(nn.Module, HasActivation):
             raise ValueError(
                 f"Expected active channels of each layer, at most {counts}. Got {list(active)!r}."
             )
+        self.axis_in = channels[0].axis_in
         self.axes = tuple(one.axis_out for one in channels)
         self.channels = (channels[0].count_in, *counts)
         self.set_activation(activation)
@@ -93,6 +95,7 @@ class CompactChain(nn.Module, HasActivation):
         return sum(parameter.numel() for parameter in self.parameters())
 
     def forward(self, input: Tensor) -> Tensor:
+        check_input(input, self.channels[0], self.axis_in)
         signal = self.layers[0](input)
         for k, layer in enumerate(self.layers[1:]):
             signal = layer(self.activated(k, signal))
@@ -113,7 +116,7 @@ class CompactChain(nn.Module, HasActivation):
     def activated(self, k: int, signal: Tensor) -> Tensor:
         """Apply the activation to the active channels of ``signal``, the output of layer k."""
         active, axis = self.active[k], self.axes[k]
-        count = signal.shape[axis]
+        count = self.channels[k + 1]
         if active in (0, count):
             return self.activation(signal) if active else signal
         first, second = signal.split([active, count - active], dim=axis)

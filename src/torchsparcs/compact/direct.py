@@ -6,15 +6,14 @@ spectral network; nothing after it knows of spectra.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchsparcs.spectral import equations as spectral
-from torchsparcs.spectral.activations import Activation, resolve_activation
+from torchsparcs.spectral.activations import Activation, odd_slope, resolve_activation
 from torchsparcs.spectral.network import SpectralNetwork
-
-FLIPPABLE = ("relu", "gelu", "silu")  # f(h) = h + f(−h)
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,11 @@ class DirectSpace:
 
 
 def direct_space(network: SpectralNetwork) -> DirectSpace:
-    """Every block W_ij of ``network`` in float64, its bias neuron's column taken apart."""
+    """Every block W_ij of ``network`` in float64, its bias neuron's column taken apart.
+
+    Where f(h) = κh + f(−h), and κ (L_{k−1} − L_k) is one for all that a neuron of layer k hears,
+    z_k = f(−pre_k): it comes out with the other sign and without a skip connection around it.
+    """
     if network.update != "feedforward":
         raise ValueError(
             "Expected a network with update='feedforward': only that rule is an ordinary "
@@ -68,26 +71,57 @@ def direct_space(network: SpectralNetwork) -> DirectSpace:
         )
     transfers = [t.detach().double() for t in network.transfers]
     eigenvalues = [e.detach().double() for e in network.eigenvalues]
-    last, like = len(transfers), transfers[0]
-    columns = [network.widths[0] + network.bias, *network.widths[1:-1]]
-    rows = []
+    last, like, inputs = len(transfers), transfers[0], network.widths[0]
+    hidden = sum(network.widths[1:-1])
+    plain = _plain_neurons(network, transfers, eigenvalues)
+    weights = like.new_zeros(hidden + network.widths[-1], inputs + hidden)
+    bias = like.new_zeros(len(weights))
+    starts = [0, *accumulate(network.widths[1:])]
     for target in range(1, last + 1):
+        rows = slice(starts[target - 1], starts[target])
         head = spectral.adjacent_block(
             transfers[target - 1], eigenvalues[target - 1], eigenvalues[target]
         )
-        blocks = list(spectral.unrolled(head, transfers, target - 1, 0))[::-1]
-        silent = like.new_zeros(network.widths[target], sum(columns[target:]))
-        rows.append(torch.cat([*blocks, silent], dim=1))
-    weights = torch.cat(rows)
-    inputs = network.widths[0]
-    bias = weights[:, inputs] if network.bias else like.new_zeros(len(weights))
+        if target < last:
+            head[plain[target - 1]] *= -1
+        blocks = spectral.unrolled(head, transfers, target - 1, 0, plain=plain)
+        for source, block in zip(range(target - 1, -1, -1), blocks, strict=True):
+            if source > 0:
+                start = inputs + starts[source - 1]
+                weights[rows, start : start + block.shape[1]] = block
+            else:
+                weights[rows, :inputs] = block[:, :inputs]
+                bias[rows] = block[:, -1] if network.bias else 0.0
     return DirectSpace(
-        weights=torch.cat([weights[:, :inputs], weights[:, columns[0] :]], dim=1),
-        bias=bias.clone(),
+        weights=weights,
+        bias=bias,
         layers=layer_labels(network.widths, like.device),
         activation=network.named_activation,
         dtype=torch.float64 if network.has_named_activation else network.output_eigenvalues.dtype,
     )
+
+
+def _plain_neurons(
+    network: SpectralNetwork, transfers: list[Tensor], eigenvalues: list[Tensor]
+) -> list[Tensor]:
+    """The neurons of each hidden layer whose z is f(−pre) up to rounding, (N_k,) bool each."""
+    activation = network.activation
+    is_known = network.has_named_activation or (
+        isinstance(activation, nn.Module)
+        and not any(True for _ in chain(activation.parameters(), activation.buffers()))
+    )
+    kappa = odd_slope(activation) if is_known else None
+    rounding = 4 * torch.finfo(network.output_eigenvalues.dtype).eps
+    plain = []
+    for transfer, source, target in zip(
+        transfers[:-1], eigenvalues[:-2], eigenvalues[1:-1], strict=True
+    ):
+        if kappa is None or not (target != 0).any():
+            plain.append(torch.zeros_like(target, dtype=torch.bool))
+            continue
+        left = kappa * (source - target[:, None]) - 1
+        plain.append(((left.abs() <= rounding) | (transfer == 0)).all(dim=1) & (target != 0))
+    return plain
 
 
 def layer_labels(widths: Sequence[int], device: torch.device) -> Tensor:
@@ -98,6 +132,8 @@ def layer_labels(widths: Sequence[int], device: torch.device) -> Tensor:
 
 def keep_neurons(direct: DirectSpace, keep: Tensor) -> DirectSpace:
     """Cut out the rows and columns of all hidden neurons but those in ``keep``, (H,) bool."""
+    if keep.all():
+        return direct
     rows = torch.cat([keep, keep.new_ones(direct.outputs)])
     columns = torch.cat([keep.new_ones(direct.inputs), keep])
     return replace(
@@ -128,15 +164,16 @@ def fold_constants(direct: DirectSpace) -> DirectSpace:
 
     They stay behind, unused; so do those that hear nothing but constants.
     """
-    weights, bias = direct.weights.clone(), direct.bias.clone()
-    outgoing = weights[:, direct.inputs :]
     while True:
-        constant = (weights[: direct.hidden] == 0).all(dim=1) & (outgoing != 0).any(dim=0)
+        hears, outgoing = direct.weights[: direct.hidden], direct.outgoing
+        constant = ~hears.any(dim=1) & outgoing.any(dim=0)
         if not constant.any():
-            return replace(direct, weights=weights, bias=bias)
-        value = torch.where(constant, direct.evaluate(bias[: direct.hidden]), 0.0)
-        bias += outgoing @ value
-        outgoing[:, constant] = 0
+            return direct
+        value = torch.where(constant, direct.evaluate(direct.bias[: direct.hidden]), 0.0)
+        bias = direct.bias + outgoing @ value
+        weights = direct.weights.clone()
+        weights[:, direct.inputs :][:, constant] = 0
+        direct = replace(direct, weights=weights, bias=bias)
 
 
 def without_unused(direct: DirectSpace) -> DirectSpace:
@@ -161,6 +198,8 @@ def hoisted(direct: DirectSpace) -> DirectSpace:
 
     A neuron of layer 2 that hears only the inputs belongs in layer 1.
     """
+    if not direct.hidden or direct.layers[0] == direct.layers[-1]:
+        return replace(direct, layers=torch.ones_like(direct.layers))
     hears = direct.weights[: direct.hidden, direct.inputs :] != 0
     depth = torch.ones_like(direct.layers)
     for _ in range(int(direct.layers.max()) if direct.hidden else 0):
@@ -259,57 +298,3 @@ def from_biased(direct: DirectSpace, weights: Tensor) -> DirectSpace:
     n = direct.inputs
     joined = torch.cat([weights[:, :n], weights[:, n + 1 :]], dim=1)
     return replace(direct, weights=joined, bias=weights[:, n].clone())
-
-
-def reoriented(direct: DirectSpace, inputs: Tensor, target: int, source: int) -> DirectSpace:
-    """Make the block (target, source) as small as flips of neurons can; the function stays.
-
-    Where f(h) = h + f(−h), a neuron that hears ``source`` alone may hear its negative instead if
-    its listeners take over its linear part: W_rj w_j is added to each of their rows. The flips
-    minimise the mean square of what the block carries.
-    """
-    if direct.activation not in FLIPPABLE:
-        return direct
-    rows, columns = layer_slices(direct)
-    cut, listeners = columns[source], rows[target - 1]
-    elsewhere = direct.weights[: direct.hidden].clone()
-    elsewhere[:, cut] = 0
-    can_flip = (elsewhere == 0).all(dim=1) & (direct.outgoing[listeners] != 0).any(dim=0)
-    neurons = can_flip.nonzero().squeeze(1)
-    if not len(neurons):
-        return direct
-    signal = activities(direct, inputs)[0]
-    signal = signal[:, cut] if source == 0 else signal[:, cut.start + 1 : cut.stop + 1]
-    moments = signal.T @ signal / len(signal)
-    incoming = direct.weights[neurons][:, cut]
-    outgoing = direct.outgoing[listeners][:, neurons]
-    block = direct.weights[listeners, cut]
-    # ‖block + Σ_j flip_j v_j w_jᵀ‖² in the metric of the moments, a quadratic form in the flips
-    quadratic = (outgoing.T @ outgoing) * (incoming @ moments @ incoming.T)
-    linear = ((outgoing.T @ block @ moments) * incoming).sum(dim=1)
-    flips = _best_flips(quadratic, linear)
-    flipped = torch.zeros(direct.hidden, dtype=direct.weights.dtype, device=direct.weights.device)
-    flipped[neurons] = flips
-    taken_over = direct.outgoing * flipped  # (H + O, H)
-    weights = direct.weights + taken_over @ direct.weights[: direct.hidden]
-    bias = direct.bias + taken_over @ direct.bias[: direct.hidden]
-    sign = torch.cat([1 - 2 * flipped, flipped.new_ones(direct.outputs)])
-    return replace(direct, weights=weights * sign[:, None], bias=bias * sign)
-
-
-def _best_flips(quadratic: Tensor, linear: Tensor) -> Tensor:
-    """Minimise flipsᵀ Q flips + 2 linear · flips over {0, 1}, roughly: round, then flip one by one.
-
-    The pseudo-inverse of the symmetric Q, not ``lstsq``: its default driver on a CPU pivots by
-    memory that nobody has set, so equal calls round differently.
-    """
-    damped = quadratic + 1e-9 * quadratic.diagonal().diag_embed()
-    flips = -(torch.linalg.pinv(damped, hermitian=True) @ linear).round().clamp(-1, 0)
-    for _ in range(10 * len(flips)):
-        # the change of the objective if one flip is undone or made
-        change = (1 - 2 * flips) * 2 * (quadratic @ flips + linear) + quadratic.diagonal()
-        best = change.argmin()
-        if change[best] >= 0:
-            break
-        flips[best] = 1 - flips[best]
-    return flips

@@ -119,7 +119,8 @@ class CompactNetwork(nn.Module, HasActivation):
         if not any(target == last for target, _ in blocks):  # a constant: it still takes inputs
             blocks[last, 0] = direct.weights[rows[-1], columns[0]]
             read[0] = True
-        blocks = {(t, s): block[:, read] if s == 0 else block for (t, s), block in blocks.items()}
+        if not read.all():
+            blocks |= {(t, s): block[:, read] for (t, s), block in blocks.items() if s == 0}
         biases = {layer: direct.bias[rows[layer - 1]] for layer in range(1, last + 1)}
         biased = [layer for layer, bias in biases.items() if bias.any()]
         matrices = _with_biases(blocks, biases)

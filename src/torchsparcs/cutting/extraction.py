@@ -3,26 +3,50 @@
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict, TypeVar, Unpack, overload
 
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.blocks.finding import blocks_of, matching
+from torchsparcs.blocks.spectral import made_plain, spectral_blocks
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.direct import direct_space, fold_constants, keep_neurons, simplified
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.cutting.ladder import RefineConfig
+from torchsparcs.cutting.ladder import RefineConfig, some_rows
 from torchsparcs.cutting.model_ladder import refine_model
 from torchsparcs.cutting.refinement import refine
+from torchsparcs.cutting.units import BlockCuts, without_silent_units
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralModule, SpectralNetwork, spectral_modules
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.data import Data, Pair, batches_of
 from torchsparcs.training.tasks import LossFunction, check_data, evaluation_mode
 
+Model = TypeVar("Model", bound=nn.Module)
 Given = tuple[Data, Data, str | LossFunction, RefineConfig | None]
 
 
+class _Options(TypedDict, total=False):
+    keep: Sequence[Tensor] | None
+    data: Data | None
+    validation: Data | None
+    task: str | LossFunction | None
+    config: RefineConfig | None
+    target: str | Sequence[str] | None
+    max_parameters: int | None
+    max_macs: int | None
+    progress: bool
+
+
+@overload
+def extract(module: SpectralNetwork, **options: Unpack[_Options]) -> CompactNetwork: ...
+@overload
+def extract(module: SpectralChain, **options: Unpack[_Options]) -> CompactChain: ...
+@overload
+def extract(module: Model, **options: Unpack[_Options]) -> Model: ...
+@torch.inference_mode(False)
+@torch.enable_grad()
 def extract(
     module: nn.Module,
     *,
@@ -31,8 +55,11 @@ def extract(
     validation: Data | None = None,
     task: str | LossFunction | None = None,
     config: RefineConfig | None = None,
+    target: str | Sequence[str] | None = None,
+    max_parameters: int | None = None,
+    max_macs: int | None = None,
     progress: bool = True,
-) -> Any:
+) -> nn.Module:
     """A copy of ``module`` in which every spectral network has become an ordinary one.
 
     That is a ``CompactNetwork``, and a ``CompactChain`` where the transfers were convolutions.
@@ -52,6 +79,24 @@ def extract(
     fine-tuned; a chain of convolutions then loses channels, and keeps its layers. The validation
     data have then been used for choosing; keep other data for the final score.
 
+    Blocks that :func:`spectralize` gave eigenvalues where they stand, with an example, lose the
+    units whose eigenvalue is zero, and are plain layers again; with data, what the loss allows.
+
+    A model without any spectral network is cut in the same way, where data are given: its plain
+    feed-forward blocks lose hidden units. These are found by tracing a call of the model, so that
+    it may be anybody's: linear layers or convolutions that write units, others that read them, and
+    between them what keeps the units apart, like an activation, batch normalisation or a gate.
+
+    >>> x = torch.randn(50, 3)
+    >>> plain = nn.Sequential(nn.Linear(3, 40), nn.Tanh(), nn.Linear(40, 1))
+    >>> given = {"data": (x, x[:, :1]), "validation": (x, x[:, :1]), "task": "regression"}
+    >>> extract(plain, **given, max_parameters=50, progress=False)
+    Sequential(
+      (0): Linear(in_features=3, out_features=9, bias=True)
+      (1): Tanh()
+      (2): Linear(in_features=9, out_features=1, bias=True)
+    )
+
     Args:
         keep: which neurons of each hidden layer stay, (N_k,) bool each, as a pruning curve's
             ``masks`` gives them; the others are cut out in direct space. ``module`` must then be a
@@ -60,9 +105,19 @@ def extract(
         validation: decides how far the cutting may go.
         task: what the network was trained for, as in ``TrainConfig``.
         config: how much loss may be given up for size.
+        target: the plain blocks that are cut, in a model without spectral networks: names of
+            modules in or around them, or patterns like ``"layers.*.mlp"``. By default all.
+        max_parameters: of the result. It then has at most as many, whatever that costs.
+        max_macs: multiply-adds of its linear layers and convolutions for one row, for a model
+            without spectral networks.
         progress: say on the terminal what is being cut, while data are given.
     """
-    networks = spectral_modules(module)
+    blocks = spectral_blocks(module)
+    networks = [
+        part for part in module.modules() if isinstance(part, SpectralModule) and part not in blocks
+    ]
+    if not networks and not blocks and data is None:
+        networks = spectral_modules(module)  # an error that says so
     if any(isinstance(network, Population) for network in networks):
         raise ValueError("Expected spectral networks. Got a Population; extract its members.")
     if keep is not None and not isinstance(module, SpectralNetwork):
@@ -81,9 +136,23 @@ def extract(
         )
     if config is not None and not isinstance(config, RefineConfig):
         raise ValueError(f"Expected a RefineConfig. Got {type(config).__name__}.")
+    budget = _checked_budget(
+        max_parameters, max_macs, is_plain=not networks or bool(blocks), has_data=bool(given)
+    )
+    if target is not None and (networks or blocks):
+        raise ValueError(
+            "Expected no target where spectral networks are what is cut. Got "
+            f"{target!r}; extract them first, then cut plain blocks."
+        )
     compact: dict[int, nn.Module] = {id(one): _exact(one, keep) for one in networks}
+    whole = _replaced(module, compact)
+    if blocks:
+        whole = without_silent_units(*made_plain(whole))
     if data is None or validation is None or task is None:
-        return _replaced(module, compact)
+        return whole
+    if blocks or not networks:
+        targets = [target or "*"] if isinstance(target, str | None) else list(target)
+        return _plain_cut(whole, targets, (data, validation, task, config), budget, progress)
     if not any(p.requires_grad for network in networks for p in network.parameters()):
         raise ValueError(
             "Expected a spectral network that is not frozen, where data are given. All are: "
@@ -91,16 +160,59 @@ def extract(
         )
     check_data(module, data, task)
     check_data(module, validation, task, name="validation data")
+    largest = None
+    if max_parameters is not None:
+        own = sum(p.numel() for network in networks for p in network.parameters())
+        largest = max_parameters - sum(p.numel() for p in module.parameters()) + own
     here, there = (_features(module, networks, part) for part in (data, validation))
     if here is not None and there is not None:
         (head,) = networks
         exact, given_all = compact[id(head)], (here, there, task, config)
-        compact[id(head)] = _refined(head, exact, given_all, progress=progress)
+        compact[id(head)] = _refined(head, exact, given_all, largest, progress=progress)
         return _compared(_replaced(module, compact), module)
-    model = refine_model(
-        _replaced(module, compact), data, validation, task, config, progress=progress
-    )
+    model = refine_model(whole, data, validation, task, config, largest=largest, progress=progress)
     return _compared(model, module)
+
+
+def _checked_budget(
+    max_parameters: int | None, max_macs: int | None, *, is_plain: bool, has_data: bool
+) -> tuple[str, int | None]:
+    """What is counted, and how much of it there may be."""
+    budgets = {"parameters": max_parameters, "macs": max_macs}
+    asked = {unit: most for unit, most in budgets.items() if most is not None}
+    if len(asked) > 1 or any(most < 1 for most in asked.values()):
+        raise ValueError(
+            f"Expected one budget, at least 1. Got max_parameters={max_parameters!r} and "
+            f"max_macs={max_macs!r}."
+        )
+    if asked and not has_data:
+        raise ValueError("Expected data, validation and task where there is a budget. Got none.")
+    if max_macs is not None and not is_plain:
+        raise ValueError(
+            "Expected max_parameters for a model with spectral networks. Got max_macs; extract "
+            "without a budget first, then cut the plain model."
+        )
+    return next(iter(asked.items()), ("parameters", None))
+
+
+def _plain_cut(
+    module: nn.Module,
+    targets: Sequence[str],
+    given: Given,
+    budget: tuple[str, int | None],
+    progress: bool,
+) -> nn.Module:
+    """A copy of ``module`` with fewer units in its plain blocks."""
+    data, validation, task, config = given
+    for name, part in (("data", data), ("validation data", validation)):
+        check_data(module, part, task, name=name)
+    like = next(p for p in module.parameters() if p.is_floating_point())
+    example = some_rows(data, 2, 0, like)[0][0]
+    blocks, reasons = blocks_of(module, example)
+    cuts = BlockCuts(matching(blocks, reasons, targets), example, budget[0])
+    return refine_model(
+        module, data, validation, task, config, cuts=cuts, largest=budget[1], progress=progress
+    )
 
 
 def _compared(result: nn.Module, module: nn.Module) -> nn.Module:
@@ -152,12 +264,14 @@ def _exact(network: SpectralModule, keep: Sequence[Tensor] | None) -> CompactNet
     return dense.train(network.training).requires_grad_(is_free)
 
 
-def _refined(head: SpectralModule, exact: nn.Module, given: Given, *, progress: bool) -> nn.Module:
+def _refined(
+    head: SpectralModule, exact: nn.Module, given: Given, largest: int | None, *, progress: bool
+) -> nn.Module:
     """What ``head`` is exactly, cut as far as data, validation, task and config allow."""
-    if isinstance(exact, CompactNetwork):
+    if isinstance(exact, CompactNetwork) and largest is None:
         return refine(exact, *given, progress=progress).train(head.training)
-    assert isinstance(head, SpectralChain)
-    refined = refine_model(exact, *given, normalise=head.normalise, progress=progress)
+    normalise = isinstance(head, SpectralChain) and head.normalise
+    refined = refine_model(exact, *given, normalise=normalise, largest=largest, progress=progress)
     return refined.train(head.training)
 
 

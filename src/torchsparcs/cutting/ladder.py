@@ -62,6 +62,7 @@ class Rung(Generic[Network, Verdict]):
         cuts: how often it was cut.
         way: how it was cut the last time.
         networks: one for each fit; the last one is what is found there.
+        passed_over: what else was judged at this step.
     """
 
     group: int
@@ -70,6 +71,7 @@ class Rung(Generic[Network, Verdict]):
     networks: list[Network]
     judgement: Verdict
     parameters: int
+    passed_over: tuple["Rung[Network, Verdict]", ...] = ()
 
     @property
     def network(self) -> Network:
@@ -109,6 +111,10 @@ class Ladder(Generic[Network, Verdict]):
         tuned = self.family.tune(f"tuning {self.cuts}", [each[2] for each in self._cut], tuning)
         return self._judged(self._cut, tuned)
 
+    def untuned(self) -> list[Rung[Network, Verdict]]:
+        """The groups of the last step as they were cut, before any fine-tuning."""
+        return self._judged(self._cut, [networks for _, _, networks in self._cut])
+
     def again(
         self, rung: Rung[Network, Verdict], tuning: TrainConfig
     ) -> list[Rung[Network, Verdict]]:
@@ -146,6 +152,20 @@ def last_within(
             break
     assert best is not None
     return best
+
+
+def first_within(
+    rungs: Iterable[Rung[Network, Verdict]], largest: int, show: Callable[[str], None]
+) -> Rung[Network, Verdict]:
+    """The first of ``rungs`` that has at most ``largest`` of what counts; else a ValueError."""
+    for rung in rungs:
+        show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {largest:,}")
+        if rung.parameters <= largest:
+            return rung
+    raise ValueError(
+        f"Expected a budget that can be reached. Got {largest:,}: with a unit left in each block "
+        f"there are {rung.parameters:,}."
+    )
 
 
 @dataclass(frozen=True)

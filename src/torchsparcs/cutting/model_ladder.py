@@ -2,9 +2,9 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from torchsparcs.cutting.ladder import (
     Rung,
     Verdict,
     constant_loss,
+    first_within,
     last_within,
     some_rows,
 )
@@ -44,6 +45,32 @@ class Fit(NamedTuple):
     weights: Tensor | None = None
 
 
+class Cuts(Protocol):
+    """What can go of a model: how much there is of it, and copies with less."""
+
+    def size(self, model: nn.Module) -> int: ...
+
+    def cut(
+        self, model: nn.Module, rows: Sequence[Pair], task: str | LossFunction, size: int
+    ) -> Mapping[str, nn.Module]:
+        """Copies of at most that size, by the way they were cut, the plain one first."""
+
+
+class CompactCuts:
+    """The compact networks inside a model, or the chain that it is."""
+
+    def size(self, model: nn.Module) -> int:
+        return size_of(model)
+
+    def cut(
+        self, model: nn.Module, rows: Sequence[Pair], task: str | LossFunction, size: int
+    ) -> Mapping[str, nn.Module]:
+        if not isinstance(model, CompactChain):
+            return {"plain": cut_model(model, rows, task, size)}
+        inputs, targets = zip(*rows, strict=True)
+        return chain_cuts(model, (torch.cat(inputs), torch.cat(targets)), task, size)
+
+
 def _one_by_one(function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
     return [function(item) for item in items]
 
@@ -68,6 +95,7 @@ class ModelFamily(Generic[Verdict]):
         step: does a piece of the work, given its name; a search keeps what comes of it.
         map: calls a function on items, one for each fit.
         turn: the time that each of so many fine-tunings has, None for any.
+        cuts: what can go.
     """
 
     fits: Sequence[Fit]
@@ -77,9 +105,10 @@ class ModelFamily(Generic[Verdict]):
     step: Callable[[str, Callable[[], list[nn.Module] | None]], list[nn.Module] | None] = _at_once
     map: Callable[[Callable[[Any], Any], list[Any]], list[Any]] = _one_by_one
     turn: Callable[[int], Turn | None] = _any_time
+    cuts: Cuts = field(default_factory=CompactCuts)
 
     def size(self, network: nn.Module) -> int:
-        return size_of(network)
+        return self.cuts.size(network)
 
     def cut(
         self, name: str, groups: list[list[nn.Module]], sizes: list[int]
@@ -93,19 +122,12 @@ class ModelFamily(Generic[Verdict]):
     def _cut(self, models: list[nn.Module], size: int) -> dict[str, list[nn.Module]]:
         ways: dict[str, list[nn.Module]] = {}
         for model, fit in reversed([*zip(models, self.fits, strict=True)]):
-            cuts: dict[str, nn.Module] = {}
-            if isinstance(model, CompactChain):
-                inputs, targets = zip(*fit.looked_at, strict=True)
-                cuts.update(
-                    chain_cuts(model, (torch.cat(inputs), torch.cat(targets)), self.task, size)
-                )
-            else:
-                cuts["plain"] = cut_model(model, fit.looked_at, self.task, size)
+            cuts = self.cuts.cut(model, fit.looked_at, self.task, size)
             before = ways or {way: [] for way in cuts}
             ways = {way: [cuts[way], *before[way]] for way in before if way in cuts}
-            size = min(size, size_of(next(iter(ways.values()))[-1]))
-        before_size = size_of(models[-1])
-        return {way: cut for way, cut in ways.items() if size_of(cut[-1]) < before_size}
+            size = min(size, self.size(next(iter(ways.values()))[-1]))
+        before_size = self.size(models[-1])
+        return {way: cut for way, cut in ways.items() if self.size(cut[-1]) < before_size}
 
     def tune(
         self, name: str, groups: list[list[nn.Module]], tuning: TrainConfig
@@ -146,16 +168,19 @@ def descend(
     *,
     constant: float,
     through: int | None = None,
+    worth: Callable[[Verdict], Any] = lambda verdict: (verdict.score, -verdict.loss),
 ) -> Iterator[Rung[nn.Module, Verdict]]:
     """``models``, then some with at most 0.7 of the parameters, and so on, as small as it gets.
 
-    Where a layer of a chain might go, all ways are fine-tuned; without it is taken unless the
-    judges notice. Where the score falls, half of the decay is tried as well, and stays where it is
-    better: a smaller network needs less.
+    What is cut is judged before and after its fine-tuning, and the better goes on. Where a layer of
+    a chain might go, all ways are fine-tuned; without it is taken unless the judges notice. Where
+    the score falls, half of the decay is tried as well, and stays where it is better: a smaller
+    network needs less.
 
     Args:
         constant: the loss of a constant answer.
         through: one of the sizes on the way; halves lead there.
+        worth: the larger the better, of what was judged.
     """
     ladder = Ladder(family)
     (rung,) = ladder.top([models])
@@ -164,18 +189,27 @@ def descend(
         aim = int(SHRINK * rung.parameters)
         if through is not None and through < rung.parameters:
             aim = max(through, int(HASTE * rung.parameters))
-        found = ladder.step([rung], [aim], tuning)
-        if not found:
-            return  # nothing is smaller, or all of it diverges
+        tuned = ladder.step([rung], [aim], tuning)
+        judged = [*ladder.untuned(), *tuned]
+        if not judged:
+            return  # nothing is smaller
+        ways: dict[str, Rung[nn.Module, Verdict]] = {}
+        for one in judged:
+            known = ways.setdefault(one.way, one)
+            if worth(one.judgement) >= worth(known.judgement):
+                ways[one.way] = one
+        found = [*ways.values()]
         limit = as_good_as(found[0].loss, constant)
         shorter = [each for each in found[1:] if each.loss <= limit]
         best = min(shorter, key=lambda each: each.parameters, default=found[0])
         if best.judgement.score < rung.judgement.score and tuning.weight_decay:
             less = dataclasses.replace(tuning, weight_decay=tuning.weight_decay / 2)
             for again in ladder.again(best, less):
+                judged.append(again)
                 if again.judgement.score > best.judgement.score:
                     best, tuning = again, less
-        rung = best
+        others = tuple(one for one in judged if one is not best)
+        rung = dataclasses.replace(best, passed_over=others)
 
 
 def model_rungs(
@@ -187,6 +221,7 @@ def model_rungs(
     rows: int = LOOKED_AT,
     normalise: bool = False,
     through: int | None = None,
+    cuts: Cuts | None = None,
 ) -> Iterator[Rung[nn.Module, Evaluation]]:
     """The rungs of one ``model``, fine-tuned on ``data`` and judged on ``validation``.
 
@@ -198,9 +233,16 @@ def model_rungs(
         return evaluate(models[-1], validation, tuning.task, batch_size=batch)
 
     fit = Fit(data, some_rows(data, rows, tuning.seed, next(model.parameters())))
-    family = ModelFamily([fit], verdict, tuning.task, normalise)
+    family = ModelFamily([fit], verdict, tuning.task, normalise, cuts=cuts or CompactCuts())
     constant = constant_loss(model, validation, tuning.task)
-    return descend(family, [model], tuning, constant=constant, through=through)
+    return descend(
+        family,
+        [model],
+        tuning,
+        constant=constant,
+        through=through,
+        worth=lambda judged: -judged.loss,
+    )
 
 
 def refine_model(
@@ -211,9 +253,14 @@ def refine_model(
     config: RefineConfig | None = None,
     *,
     normalise: bool = False,
+    cuts: Cuts | None = None,
+    largest: int | None = None,
     progress: bool = True,
 ) -> nn.Module:
-    """The last model on the way down whose validation loss is within the tolerance."""
+    """The last model on the way down whose validation loss is within the tolerance.
+
+    With ``largest``, the first that is no larger, whatever its loss.
+    """
     config = config or RefineConfig()
     tuning = config.tuning(task, schedule="warm_cosine")
     like = next(model.parameters())
@@ -224,5 +271,16 @@ def refine_model(
     allowance = config.tolerance * constant_loss(model, validation, task)
     rows = min(config.rows, LOOKED_AT)
     with cutting_progress(progress) as show:
-        rungs = model_rungs(model, data, validation, tuning, rows=rows, normalise=normalise)
-        return last_within(rungs, allowance, show).network
+        rungs = model_rungs(
+            model,
+            data,
+            validation,
+            tuning,
+            rows=rows,
+            normalise=normalise,
+            through=largest,
+            cuts=cuts,
+        )
+        if largest is None:
+            return last_within(rungs, allowance, show).network
+        return first_within(rungs, largest, show).network

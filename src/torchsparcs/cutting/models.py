@@ -8,7 +8,7 @@ same gradients. So prices of different networks compare.
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -144,7 +144,7 @@ def measured(
         for name, network in networks.items()
     }
     for x, y in rows:
-        calls = _calls(model, networks, x)
+        calls = calls_of(model, networks, x)
         total = resolved.felt(calls.output, y, generator) * len(x)
         outputs = [output for _, _, output in calls.made]
         gradients = torch.autograd.grad(total, outputs, allow_unused=True)
@@ -160,14 +160,15 @@ def measured(
     return seen
 
 
-class _Calls(NamedTuple):
-    """What a model gave, and the calls of its networks: name, input and output."""
+class Calls(NamedTuple):
+    """What a model gave, and the calls of some modules: name, input and output."""
 
     output: Tensor
     made: list[tuple[str, Tensor, Tensor]]
 
 
-def _calls(model: nn.Module, networks: dict[str, Compact], x: Tensor) -> _Calls:
+def calls_of(model: nn.Module, modules: Mapping[str, nn.Module], x: Tensor) -> Calls:
+    """The calls of ``modules`` where ``model`` is given ``x``, in evaluation."""
     made: list[tuple[str, Tensor, Tensor]] = []
 
     def keep(name: str, _: nn.Module, inputs: tuple, named: dict, output: Tensor) -> Tensor:
@@ -177,12 +178,12 @@ def _calls(model: nn.Module, networks: dict[str, Compact], x: Tensor) -> _Calls:
 
     hooks = [
         part.register_forward_hook(partial(keep, name), with_kwargs=True)
-        for name, part in networks.items()
+        for name, part in modules.items()
     ]
     try:
         with restored_mode(model):
             model.eval()
-            return _Calls(model(x), made)
+            return Calls(model(x), made)
     finally:
         for hook in hooks:
             hook.remove()

@@ -18,11 +18,11 @@ from torchsparcs.compact.direct import (
     keep_neurons,
     layer_slices,
     parameter_count,
-    reoriented,
     simplified,
     with_bias,
 )
 from torchsparcs.cutting.removal import cut_to_budget, remove_sources_
+from torchsparcs.cutting.signs import reoriented
 
 RIDGE = 1e-8  # relative to the mean square of each source
 WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as they are

@@ -14,12 +14,12 @@ from torchsparcs.compact.direct import (
     connected_blocks,
     layer_slices,
     parameter_count,
-    reoriented,
     simplified,
 )
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.cutting.ladder import RefineConfig, constant_loss, some_rows
 from torchsparcs.cutting.neurons import eliminated, without_block
+from torchsparcs.cutting.signs import reoriented
 from torchsparcs.training.data import Data, is_pair, placed
 from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.progress import cutting_progress

@@ -3,154 +3,106 @@
 import contextlib
 import hashlib
 import json
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Any, TypeVar, overload
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor, nn
 
-from torchsparcs.compact.chain import CompactChain
-from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.compact.sparse import MOST_SPARSE
+from torchsparcs.export.headers import (
+    FORMAT,
+    KEY,
+    KINDS,
+    MODEL,
+    Network,
+    built,
+    checked_header,
+    description,
+    header_data,
+)
+from torchsparcs.export.models import refilled, tensors_of
 from torchsparcs.files.atomic import write_atomically
-from torchsparcs.files.reading import check_memory, read_as
-from torchsparcs.spectral.chain import SpectralChain, SpectralCNN
-from torchsparcs.spectral.layer_kinds import described_layer, description_of
+from torchsparcs.files.reading import check_memory
 from torchsparcs.spectral.network import SpectralNetwork
 
-Network = SpectralNetwork | CompactNetwork | SpectralChain | CompactChain
+Model = TypeVar("Model", bound=nn.Module)
 
-FORMAT = 1
-KEY = "torchsparcs"
 TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 LONGEST = 2**24  # bytes of a header, and 8 more for each byte of the numbers
-MOST_NUMBERS = 2**59  # in a tensor: their bytes can be counted
-DEEPEST = 2 * 10**7  # layers times connections: that many take seconds to build
-INSTEAD = "Write its state_dict() instead, and load that into a network that you build again."
 
 
-def _are_counts(numbers: Iterable[int]) -> bool:
-    return all(0 <= number < 2**31 for number in numbers)
-
-
-Counts = Annotated[list[int], _are_counts]
-
-
-# What each kind of network is built from again: its constructor's arguments, layers first.
-
-
-class SpectralOptions(TypedDict):
-    widths: Counts
-    bias: bool
-    train_input_eigenvalues: bool
-    update: str
-
-
-class CompactOptions(TypedDict):
-    widths: Counts
-    connections: list[Annotated[tuple[int, int], _are_counts]]
-    reads: Counts | None
-    biased: Counts
-    maximal: tuple[list[int], int, int] | None
-    kept: dict[str, Counts] | None  # earlier versions had no such option
-
-
-class CNNOptions(TypedDict):
-    channels: Counts
-    kernel_size: Annotated[int, lambda size: 0 < size < 2**31]
-    strides: Counts
-    bias: bool
-    normalise: NotRequired[bool]  # earlier versions had no such option
-
-
-class ChainOptions(TypedDict):
-    maps: list[dict[str, Any]]
-    bias: bool
-    normalise: NotRequired[bool]
-
-
-class CompactChainOptions(TypedDict):
-    layers: list[dict[str, Any]]
-    active: Counts
-
-
-KINDS: dict[str, tuple[type[Network], type]] = {
-    "SpectralNetwork": (SpectralNetwork, SpectralOptions),
-    "CompactNetwork": (CompactNetwork, CompactOptions),
-    "SpectralCNN": (SpectralCNN, CNNOptions),
-    "SpectralChain": (SpectralChain, ChainOptions),
-    "CompactChain": (CompactChain, CompactChainOptions),
-}
-EARLIER = {"normalise": False, "kept": None}
-DESCRIBED = {"maps", "layers"}  # those that are modules
-LINKS = "connections"
-
-
-class Header(TypedDict):
-    """What a file says of its network beside the tensors."""
-
-    format: int
-    kind: str
-    activation: str
-    options: dict[str, Any]
-    sha256: str
-
-
-def save(network: Network, path: str | Path) -> None:
+def save(network: nn.Module, path: str | Path) -> None:
     """Write ``network`` to ``path``, whole or not at all.
+
+    It is a network of this library, or any model, cut or not: of that the tensors are written, and
+    what the networks of this library inside it are made of. :func:`load` puts them into a model
+    that is built as this one was before.
 
     What is no data cannot be saved: an activation that is not one of the named ones, and in a chain
     maps other than convolutions, transposed ones, Linears, ``Pooled`` and ``nn.Embedding``.
     """
-    kind = type(network).__name__
-    if kind not in KINDS:
-        raise ValueError(f"Expected a network among {', '.join(KINDS)}. Got {kind}.")
-    if not network.has_named_activation:
-        raise ValueError(
-            "Expected an activation given by its name: a function cannot be written to a file. "
-            f"Got {network.activation_name}. {INSTEAD}"
-        )
-    if len([*network.parameters()]) < len([*network.named_parameters(remove_duplicate=False)]):
-        raise ValueError(f"Expected layers with numbers of their own. Got shared ones. {INSTEAD}")
-    try:
-        options = {name: _plain(getattr(network, name)) for name in _arguments(kind)}
-    except ValueError as error:
-        raise ValueError(f"{error} {INSTEAD}") from error
-    tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
-    header: Header = {
-        "format": FORMAT,
-        "kind": kind,
-        "activation": network.activation_name,
-        "options": options,
-        "sha256": _digest(tensors),
-    }
+    if not isinstance(network, nn.Module):
+        raise ValueError(f"Expected a network or a model. Got {type(network).__name__}.")
+    if type(network).__name__ in KINDS:
+        tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
+        header: dict[str, Any] = {
+            "format": FORMAT,
+            **description(network),
+            "sha256": _digest(tensors),
+        }
+    else:
+        inner = {n: m for n, m in network.named_modules() if type(m).__name__ in KINDS}
+        tensors = tensors_of(network)
+        header = {
+            "format": FORMAT,
+            "kind": MODEL,
+            "networks": {name: description(one) for name, one in inner.items()},
+            "sha256": _digest(tensors),
+        }
     content = safetensors_bytes(tensors, metadata={KEY: json.dumps(header)})
     write_atomically(Path(path), content)
 
 
-def _arguments(kind: str) -> list[str]:
-    """The names of what a network of ``kind`` is built from."""
-    return [*KINDS[kind][1].__annotations__]
-
-
-def _plain(value: Any) -> Any:
-    """Modules as what they were made with."""
-    return [*map(description_of, value)] if isinstance(value, nn.ModuleList) else value
-
-
-def load(path: str | Path) -> Network:
+@overload
+def load(path: str | Path) -> Network: ...
+@overload
+def load(path: str | Path, *, into: Model) -> Model: ...
+def load(path: str | Path, *, into: nn.Module | None = None) -> nn.Module:
     """The network that :func:`save` wrote to ``path``, on the CPU and in evaluation mode.
 
     A file that is truncated, corrupted, from elsewhere or from a newer version is a ValueError.
+
+    Args:
+        into: where a whole model was saved, one that is built as that was before it was cut. What
+            comes back is a copy of it, with the networks and the layers of the file.
     """
     path = Path(path)
     header, tensors = _read(path)
+    if (header["kind"] == MODEL) is not (into is not None):
+        which = "a whole model: give load one that was built like it, into=" * (into is None)
+        raise ValueError(f"Expected {which or 'a whole model'}. {path} holds {header['kind']!r}.")
+    if into is not None:
+        networks = {
+            name: _network(path, one, _inside(name, tensors))
+            for name, one in header["networks"].items()
+        }
+        return refilled(into, networks, tensors).eval()
+    return _network(path, header, tensors)
+
+
+def _inside(name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of the part ``name``, by their names in it."""
+    start = f"{name}."
+    return {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
+
+
+def _network(path: Path, header: Any, tensors: dict[str, Tensor]) -> Any:
+    """The network of a checked header with ``tensors``."""
     with _misfits(path):
-        network = _built(header)
+        network = built(header)
         types = {tensor.dtype for tensor in tensors.values()}
         if len(types) != 1 or not types <= {*TYPES}:
             raise ValueError(f"its numbers are of the types {', '.join(sorted(map(str, types)))}")
@@ -178,18 +130,7 @@ def _misfits(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _built(header: Header) -> Network:
-    """The network of a checked header, on meta; a ValueError where no network is like that."""
-    options = {name: header["options"][name] for name in _arguments(header["kind"])}
-    if described := DESCRIBED & options.keys():
-        (name,) = described
-        options[name] = [*map(described_layer, options[name])]
-    else:
-        options["device"] = "meta"
-    return KINDS[header["kind"]][0](**options, activation=header["activation"])
-
-
-def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
+def _read(path: Path) -> tuple[Any, dict[str, Tensor]]:
     """The header and the tensors, which are not touched before the header has been looked at."""
     if not path.is_file():
         raise FileNotFoundError(f"Expected a network file. There is none at {path}.")
@@ -201,10 +142,14 @@ def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
         if length > LONGEST + 8 * max(size - length, 0):
             raise SafetensorError("its header is longer than any network needs")
         with safe_open(path, framework="pt") as file:
-            data = _header_data((file.metadata() or {}).get(KEY), path)
+            data = header_data((file.metadata() or {}).get(KEY), path)
             names = file.keys()
             with _misfits(path):
-                header = _checked_header(data, len(names))
+                header = checked_header(data, len(names))
+                if header["kind"] == MODEL:
+                    for name, one in header["networks"].items():
+                        count = sum(tensor.startswith(f"{name}.") for tensor in names)
+                        one |= checked_header({**one, "format": FORMAT, "sha256": ""}, count)
             tensors = {name: file.get_tensor(name) for name in names}
     except SafetensorError as error:
         raise ValueError(
@@ -213,59 +158,6 @@ def _read(path: Path) -> tuple[Header, dict[str, Tensor]]:
     if header["sha256"] != _digest(tensors):
         raise ValueError(f"Expected the numbers that were saved. Those in {path} are corrupted.")
     return header, tensors
-
-
-def _header_data(text: str | None, path: Path) -> dict[str, Any]:
-    """What the header says, of a format and a kind that are known."""
-    if text is None:
-        raise ValueError(f"Expected a file saved by torchsparcs. {path} has no {KEY!r} header.")
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        data = None
-    version = data.get("format") if isinstance(data, dict) else None
-    if type(version) is not int:
-        raise ValueError(f"Expected a {KEY!r} header in JSON. {path} has another.")
-    if version > FORMAT:
-        raise ValueError(
-            f"Expected format {FORMAT} or older. {path} has format {version}: "
-            "a newer torchsparcs wrote it."
-        )
-    kind = data.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(f"Expected a network among {', '.join(KINDS)}. {path} holds {kind!r}.")
-    return data
-
-
-def _checked_header(data: dict[str, Any], tensors: int) -> Header:
-    """``data`` in its types; a ValueError for more of anything than ``tensors`` tell."""
-    header: Header = read_as(Header, data, "the header")
-    first = _arguments(header["kind"])[0]
-    options = EARLIER | header["options"]
-    # long lists are refused before anybody looks at what is in them
-    for name, what, most in ((first, "layers", tensors + 1), (LINKS, LINKS, tensors)):
-        if isinstance(options.get(name), list) and len(options[name]) > most:
-            raise ValueError(f"more {what} than tensors")
-    options = header["options"] = read_as(KINDS[header["kind"]][1], options, "options")
-    layers, links = options[first], options.get(LINKS, ())
-    if tensors > 5 * len(layers) + 2 * len(links):
-        raise ValueError("more tensors than layers and connections")
-    if len(layers) * len(links) > DEEPEST:
-        raise ValueError(f"{len(layers)} layers with {len(links)} connections")
-    reads = options.get("reads")
-    wide = [*layers] if reads is None else [len(reads), *layers[1:]]
-    for name in options.get("kept") or ():
-        ends = [
-            wide[int(end)]
-            for end in name.split("_")
-            if end.isdecimal() and len(end) < 9 and int(end) < len(layers)
-        ]
-        if math.prod(ends) > MOST_SPARSE:
-            raise ValueError(f"a sparse block with room for {math.prod(ends)} numbers")
-    widest = max((layer for layer in layers if isinstance(layer, int)), default=1)
-    if (widest * options.get("kernel_size", 1)) ** 2 > MOST_NUMBERS:
-        raise ValueError("more numbers than a tensor can have")
-    return header
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

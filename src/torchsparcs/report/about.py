@@ -98,15 +98,27 @@ def _choices(result: SearchResult) -> dict[str, str | None]:
         "rows that judge": (
             f"Scores are of {judged_by(settings)}; --validation, --group or --time choose others."
         ),
+        "training": (
+            f"Networks of up to {' → '.join(map(str, settings['widths']))} were trained, as long "
+            "as so many rows need; --widths and --steps choose otherwise."
+        ),
         "probabilities": (
             None
             if target.classes is None
-            else "They hold as they were fitted."
-            if heat == 1
-            else f"Outputs were divided by {heat:.3g}, so that they hold on rows that judge; it "
-            "changes no label."
+            else "They are as they were fitted, as asked for."
+            if not settings.get("calibrate", True)
+            else f"{_heat(heat)}; --no-calibration leaves them as they were fitted."
+        ),
+        "sample": (
+            f"{_sample(settings)}; --sample N chooses how many." if _sample(settings) else None
         ),
     }
+
+
+def _heat(temperature: float) -> str:
+    if temperature == 1:
+        return "They hold as they were fitted"
+    return f"Outputs were divided by {temperature:.3g}, so that they hold on rows that judge"
 
 
 def _aim(result: SearchResult, target: Target) -> dict[str, str]:

@@ -98,10 +98,11 @@ def _place(folder: Path) -> str:
 
 
 def shown_of(result: SearchResult) -> list[Candidate]:
-    """The front and the linear model, where there is one, on it or not, by size."""
-    linear, shown = result.linear, [*result.front]
-    if linear is not None and not any(is_same(found, linear) for found in shown):
-        shown.append(linear)
+    """The front, the linear model where there is one, and the pick, on it or not, by size."""
+    shown = [*result.front]
+    for other in (result.linear, result.pick(result.settings.get("pick", "smallest"))):
+        if other is not None and not any(is_same(found, other) for found in shown):
+            shown.append(other)
     return sorted(shown, key=result.size.of)
 
 
@@ -150,7 +151,7 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
     scoring, linear, told = result.scoring, result.linear, found.told
     bins = found.reliability
     return {
-        "pick": "linear" if place is None else place,
+        "pick": place if place is not None else _off_the_front(result, found),
         "rules": rules_of(result, found),
         "architecture": found.architecture,
         "parameters": found.parameters,
@@ -175,6 +176,12 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
     }
 
 
+def _off_the_front(result: SearchResult, found: Candidate) -> str:
+    """The rule that picks ``found``: the linear model, or by cost what was asked for."""
+    is_linear = result.linear is not None and is_same(found, result.linear)
+    return "linear" if is_linear else str(result.settings["pick"])
+
+
 def _members(result: SearchResult, shown: list[Candidate]) -> dict[str, Any]:
     """Training curves of the members that a candidate was cut from, by their number."""
     by_member = {_member(result, found): found for found in shown}
@@ -190,11 +197,15 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         found = result.pick(pick)
         place = next((i for i, c in enumerate(candidates) if is_same(found, c)), len(candidates))
         candidates += [found] * (place == len(candidates))
-        names.setdefault(place, []).append(RULES.get(pick, f"number {pick}"))
+        names.setdefault(place, []).append(RULES.get(pick) or _words(pick))
     rows = [
         _row(result, ", ".join(names[place]), found.architecture, found)
         for place, found in enumerate(candidates)
     ]
+    if (constant := result.scoring.constant) is not None:
+        score, outputs = result.scoring.words(constant), result.target.outputs
+        size = {"parameters": outputs, "macs": 0, "bytes": None, "score": score}
+        rows.append({"name": "one answer for all rows", "architecture": "", **size})
     trained = [
         found
         for found in result.attempts
@@ -207,6 +218,12 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
     top = max(trained, key=lambda found: found.parameters)
     hidden = wording.counted(top.neurons, f"hidden {unit_of(result)}")
     return [*rows, _row(result, "largest as trained", hidden, top)]
+
+
+def _words(pick: str | int) -> str:
+    """A pick that is no rule: "number 3", "cost up to 12"."""
+    text = str(pick)
+    return f"number {pick}" if text.isdecimal() else text.replace("cost:", "cost up to ")
 
 
 def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt) -> dict[str, Any]:

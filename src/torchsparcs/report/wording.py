@@ -38,7 +38,10 @@ def judged_by(settings: dict[str, Any]) -> str:
     if fits > 2:
         group = settings.get("group")
         kept = "" if group is None else f", whole groups of {shortened(group)}"
-        return f"the {rows:,} rows in turn ({fits - 1}-fold cross-validation{kept})"
+        times = settings.get("judged_times", 1)
+        if times == 1:
+            return f"the {rows:,} rows in turn ({fits - 1}-fold cross-validation{kept})"
+        return f"{rows:,} rows, each {times:.3g} times ({fits - 1} splits{kept})"
     return f"{rows:,} held-out rows"
 
 

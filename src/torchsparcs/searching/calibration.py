@@ -23,15 +23,20 @@ BINS, DIGITS = 10, 4  # of probabilities
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-def temperature(output: Tensor, target: Tensor, share: Tensor, losses: LossFunction) -> float:
+def temperature(
+    output: Tensor, target: Tensor, share: Tensor, losses: LossFunction, times: float = 1.0
+) -> float:
     """T for what was said, (n, k), of rows that count by ``share`` (n,); 1 where that will do.
+
+    Each row is there so many ``times``.
 
     One row more is thought to have come up with its classes all alike: where every row is right, no
     network is infinitely sure (as J. Platt has it for sigmoids, 1999). The gain must be worth a
     number, by Akaike's criterion: more than 1 in the sum over all rows.
     """
     stride = math.ceil(len(output) / MOST_ROWS)
-    rows, output, target = 1 / share.square().sum().item(), output[::stride], target[::stride]
+    rows = 1 / share.square().sum().item() / times
+    output, target = output[::stride], target[::stride]
     share = share[::stride] / share[::stride].sum()
 
     logits = F.pad(output, (1, 0)) if output.shape[1] == 1 else output

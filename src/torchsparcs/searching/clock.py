@@ -1,17 +1,23 @@
 """The clock of a search: its stages, the time that each may take, and what a person sees of it."""
 
 import contextlib
+import math
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping
+from numbers import Real
 
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.training.deadline import Deadline
+from torchsparcs.training.deadline import Deadline, stopped_by_user
 from torchsparcs.training.progress import duration_words
 
 EVERY, SINCE = 10.0, 2.0  # seconds between plain lines: at most, and before the next stage's
 REFRESH = 4  # times a second, on a terminal
+AFTERWARDS = 0.03  # of a time budget is for what comes after the last stage
+STOPPING = "Stopping: the best front so far will be kept. Ctrl-C again aborts."
+STOPPED = "The search was stopped by Ctrl-C: this is the best front that it had found."
 
 
 class Clock:
@@ -95,6 +101,22 @@ class Clock:
         told = "" if left is None else f", about {duration_words(left)} left"
         return f"{self._text}: {duration_words(time.time() - self._started)}{told}"
 
+    @contextlib.contextmanager
+    def timed(self, started: float, time_budget: float | None, *, shown: bool) -> Iterator[None]:
+        """Its deadline, by a budget from ``started`` on and by Ctrl-C; and it is ``shown``."""
+        engine = self.executor.engine
+        if engine.ranks.world > 1:  # they would have to agree on the moment
+            with self.shown(shown):
+                yield
+            return
+        seconds = math.inf if time_budget is None else time_budget * (1 - AFTERWARDS)
+        self.deadline = Deadline(started + seconds)
+        engine.deadline = self.executor.steps.deadline = self.deadline
+        with stopped_by_user(self.deadline, STOPPING), self.shown(shown):
+            yield
+        if self.ended == "interrupt":
+            warnings.warn(STOPPED, UserWarning, stacklevel=4)
+
     # --- what a person sees ---
 
     @contextlib.contextmanager
@@ -137,3 +159,17 @@ class Clock:
         if time.time() - self._said_at >= after:
             self._said_at = time.time()
             self._print()
+
+
+def checked_budget(time_budget: float | None, processes: int) -> float | None:
+    """The time budget, checked."""
+    if time_budget is None:
+        return None
+    is_number = isinstance(time_budget, Real) and not isinstance(time_budget, bool)
+    if not is_number or not 0 < time_budget < math.inf:
+        raise ValueError(f"Expected time_budget in seconds, above 0. Got {time_budget!r}.")
+    if processes > 1:
+        raise ValueError(
+            f"Expected no time_budget where {processes} processes of torch.distributed work."
+        )
+    return float(time_budget)

@@ -63,8 +63,12 @@ class Explanations:
         X, y, _ = with_targets(X, y)
         network = self._network(pick)
         inputs, target = self.inputs.transform(X, network.reads), self.target.transform(y)
-        score = resolve_task(self.target.task).score
-        whole, draw = float(score(_output(network, inputs), target)), np.random.default_rng(seed)
+        task, draw = resolve_task(self.target.task), np.random.default_rng(seed)
+
+        def score(given: Tensor) -> float:
+            return float(task.score(self.target.bounded(_output(network, given)), target))
+
+        whole = score(inputs)
         read = {column.name for column in self.inputs.columns_read(network.reads)}
         rows = []
         for name, places in self._places().items():
@@ -73,7 +77,7 @@ class Explanations:
                 for repeat in range(repeats):
                     mixed, order = inputs.clone(), torch.from_numpy(draw.permutation(len(inputs)))
                     mixed[:, places] = inputs[order][:, places]
-                    falls[repeat] = whole - float(score(_output(network, mixed), target))
+                    falls[repeat] = whole - score(mixed)
             rows.append(
                 [name, falls.mean(), falls.std(ddof=1) / repeats**0.5, self._smallest(name)]
             )

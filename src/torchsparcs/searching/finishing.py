@@ -27,7 +27,8 @@ from torchsparcs.training.deadline import Deadline
 
 DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and its neighbours do
 NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
-TAUGHT = 0.5  # the teacher's share of the target
+TAUGHT = ((0.5, 0.0),)  # the teacher's share of the target, and how much made rows count
+TAUGHT_BY_OTHERS = ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0))  # by somebody's own teacher
 MOST_NUMBERS, FEWEST_NUMBERS = 1200, 20  # of a network whose connections go one by one
 MOST_DRAWN = 6000  # numbers of a plain network, where larger ones are better
 BETTER = 0.99  # of the loss: then the next larger size is tried
@@ -94,10 +95,11 @@ class Finishing:
         rungs, bands = [*filter(_is_sound, rungs)], self._bands(largest)
         if not rungs or self.clock.is_over:
             return []
-        with self.clock.stage("teacher", "asking a teacher"):
-            ask = partial(lessons, self.rows, self.outputs, self.seed, self.effort)
-            said = self.family.executor.steps.step("lessons", ask)
-            self.rows = replace(self.rows, lessons=said)
+        if self.rows.lessons is None:
+            with self.clock.stage("teacher", "asking a teacher"):
+                ask = partial(lessons, self.rows, self.outputs, self.seed, self.effort)
+                said = self.family.executor.steps.step("lessons", ask)
+                self.rows = replace(self.rows, lessons=said)
         found: list[Cooked] = []
         decays: dict[str, float] = {}
         larger = self._larger_bands(bands[0], largest)
@@ -151,8 +153,9 @@ class Finishing:
             taught, (_, recipe) = min(
                 zip(kept, found, strict=True), key=lambda each: each[1][0].loss
             )
-            pupil = taught[0], taught[1], recipe._replace(taught=TAUGHT)
-            found += self._gone_on(f"{name} taught", [pupil])
+            ways = TAUGHT if self.rows.made is None else TAUGHT_BY_OTHERS
+            pupils = [recipe._replace(taught=share, made=made) for share, made in ways]
+            found += self._gone_on(f"{name} taught", [(*taught[:2], each) for each in pupils])
         return found
 
     def _best_of(

@@ -17,10 +17,22 @@ MOST_ROWS, FEWEST_ROWS = 10_000, 200  # that are fitted to, of all and of each f
 
 
 class Recipe(NamedTuple):
-    """How a network is fitted: the weight decay, and the teacher's share of its target."""
+    """How a network is fitted: the weight decay, the teacher's share of its target, made rows.
+
+    ``made`` is how much these count, all together, beside all others.
+    """
 
     decay: float
     taught: float = 0.0
+    made: float = 0.0
+
+
+class Made(NamedTuple):
+    """Made rows (made, I), answers (made, O), and what each counts for each fit (fits, made)."""
+
+    inputs: Tensor
+    answers: Tensor
+    weights: Tensor
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,7 @@ class FitRows:
         judging: inputs and targets of rows that judge.
         shares: (fits, judging rows), how much each of those counts in the verdict on each fit.
         lessons: (fits, rows, O), what the teacher of each fit says of its rows.
+        made: rows that were made for a teacher of somebody's.
     """
 
     inputs: Tensor
@@ -41,6 +54,7 @@ class FitRows:
     shares: Tensor
     task: str
     lessons: Tensor | None = None
+    made: Made | None = None
 
     @classmethod
     def of(cls, folded: FoldedData, seed: int) -> "FitRows":
@@ -55,7 +69,12 @@ class FitRows:
         fits = torch.arange(folded.fits, device=by.device)
         shares = (fits[:, None] == by) * folded.weights[rows][::stride]
         judging = judges[::stride], others[::stride]
-        return cls(inputs[some], targets[some], weights[:, some], judging, shares, folded.loss)
+        own = cls(inputs[some], targets[some], weights[:, some], judging, shares, folded.loss)
+        if folded.lesson is None:
+            return own
+        lesson = folded.lesson.at(folded.folds.is_fitted.nonzero().squeeze(1)[some])
+        made = Made(lesson.inputs, lesson.answers, lesson.weights(own.weights))
+        return replace(own, lessons=lesson.said.expand(own.fits, -1, -1), made=made)
 
     def to(self, device: torch.device) -> "FitRows":
         return replace(
@@ -66,6 +85,7 @@ class FitRows:
             judging=(self.judging[0].to(device), self.judging[1].to(device)),
             shares=self.shares.to(device),
             lessons=None if self.lessons is None else self.lessons.to(device),
+            made=None if self.made is None else Made(*(each.to(device) for each in self.made)),
         )
 
     @property
@@ -94,10 +114,18 @@ class FitRows:
     ) -> list[list[DirectSpace]]:
         """Groups of those ``fits``, one after the other, each fitted by its recipe."""
         count = len(networks) // len(recipes)
+        inputs, targets = self.inputs, self._targets(networks[0].outputs, recipes, fits)
+        weights = self.weights[fits].repeat(len(recipes), 1)
+        if self.made is not None and any(recipe.made for recipe in recipes):
+            more, said, counts = self.made
+            inputs = torch.cat([inputs, more])
+            targets = torch.cat([targets, said.to(targets).expand(len(targets), -1, -1)], dim=1)
+            made = torch.cat([counts[fits] * recipe.made for recipe in recipes])
+            weights = torch.cat([weights, made.to(weights)], dim=1)
         found = fitted(
             networks,
-            (self.inputs, self._targets(networks[0].outputs, recipes, fits)),
-            self.weights[fits].repeat(len(recipes), 1),
+            (inputs, targets),
+            weights,
             [recipe.decay for recipe in recipes for _ in range(count)],
             self.task,
             turns=turns,

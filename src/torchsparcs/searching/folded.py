@@ -21,6 +21,7 @@ from torchsparcs.searching.folds import (
     split_folds,
 )
 from torchsparcs.searching.judging import Judgement, judgement_of
+from torchsparcs.searching.lesson import Lesson
 from torchsparcs.searching.scoring import MOST_PARTS, Scoring
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
@@ -45,8 +46,9 @@ class FoldedData:
         - weights (rows,), how much each row counts
         - clusters (rows,), whole numbers that are the same for rows that depend on each other
 
-    Of classes, networks will be calibrated where ``is_calibrated`` says so. What networks put out
-    is judged as ``bounded`` has it.
+    Of classes of a table it is told how often probabilities came true, and networks will be
+    calibrated where ``is_calibrated`` says so. What networks put out is judged as ``bounded`` has
+    it. A teacher's ``lesson`` is of all rows.
     """
 
     inputs: Tensor
@@ -56,8 +58,10 @@ class FoldedData:
     task: str
     scoring: Scoring
     clusters: Tensor | None = None
+    has_classes: bool = False
     is_calibrated: bool = False
     bounded: Callable[[Tensor], Tensor] | None = None
+    lesson: Lesson | None = None
 
     @classmethod
     def of(
@@ -72,6 +76,8 @@ class FoldedData:
         seed: int,
         scoring: Any = "auto",
         by_class: ByClass | None = None,
+        calibrate: bool = True,
+        lesson: Lesson | None = None,
     ) -> "FoldedData":
         """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
 
@@ -82,7 +88,11 @@ class FoldedData:
                 is fitted to.
             scoring: as in :func:`torchsparcs.search`, or one that is resolved.
             by_class: how much rows of a pair count; ``weight`` has it of the others.
+            calibrate: whether networks of classes will be.
+            lesson: what a teacher says of the rows of X.
         """
+        if not isinstance(calibrate, bool):
+            raise ValueError(f"Expected calibrate to be True or False. Got {calibrate!r}.")
         target = preprocessing.target
         inputs, targets = _transformed(preprocessing, X, y)
         weights = torch.ones(len(inputs)) if weight is None else torch.from_numpy(weight).float()
@@ -108,7 +118,15 @@ class FoldedData:
             of_pair = class_weighted(y, by_class)
             of_pair = np.ones(len(others[0])) if of_pair is None else of_pair
             weights = torch.cat([weights, torch.from_numpy(of_pair).float()])
+        if folds.source is not None:
+            inputs, targets, weights = (each[folds.source] for each in (inputs, targets, weights))
+            clusters = folds.source if clusters is None else clusters[folds.source]
         resolved = scoring_for(scoring, target, targets, weights, folds.judged)
+        if folds.source is not None and resolved.is_foreign:
+            raise ValueError(
+                "Expected folds in which every row judges once where a scorer of scikit-learn's "
+                f"judges. Got others, and {resolved.name!r}."
+            )
         return cls(
             inputs,
             targets,
@@ -117,8 +135,10 @@ class FoldedData:
             target.task,
             resolved,
             clusters,
-            is_calibrated=target.classes is not None,
+            has_classes=target.classes is not None,
+            is_calibrated=calibrate and target.classes is not None,
             bounded=target.bounded,
+            lesson=lesson and lesson.padded(len(inputs)),
         )
 
     @property
@@ -148,7 +168,7 @@ class FoldedData:
     def digest(self) -> str:
         """A hash that tells these rows, and their folds, from any others."""
         parts = (self.inputs, self.targets, self.weights, self.folds.fitted, self.folds.judge)
-        return digest(parts)
+        return digest((*parts, *(() if self.lesson is None else self.lesson.tensors)))
 
     def to(self, device: torch.device) -> "FoldedData":
         return replace(
@@ -157,6 +177,7 @@ class FoldedData:
             targets=self.targets.to(device),
             weights=self.weights.to(device),
             folds=self.folds.to(device),
+            lesson=None if self.lesson is None else self.lesson.to(device),
         )
 
     def of_fit(self, fit: int) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
@@ -177,7 +198,7 @@ class FoldedData:
         folds = self.folds
         count = folds.judges if count is None else count
         judge = torch.where(folds.judge < count, folds.judge, -1)
-        return replace(self, folds=Folds(folds.fitted[:count], judge))
+        return replace(self, folds=Folds(folds.fitted[:count], judge, folds.source))
 
     def member_weights(self, groups: int) -> Tensor:
         """What each row of :attr:`pair` counts for each member, (groups · fits, rows)."""
@@ -205,6 +226,11 @@ class FoldedData:
         stride = max(1, math.ceil(len(rows) / count))
         return self.inputs[rows[::stride]].double()
 
+    @cached_property
+    def judged_rows(self) -> int:
+        """How many rows judge, each counted once however often it does; they come first."""
+        return self.folds.judged_rows
+
     @torch.no_grad()
     def judge(self, population: nn.Module) -> list[Judgement]:
         """The judgement of each group of a population's members."""
@@ -231,6 +257,8 @@ class FoldedData:
                 scoring=self.scoring,
                 task=self.task,
                 loss=self.loss,
+                rows=self.judged_rows,
+                has_classes=self.has_classes,
                 is_calibrated=self.is_calibrated,
             )
             for group in output.unflatten(0, (-1, self.fits))

@@ -90,6 +90,7 @@ class Settings(TypedDict):
     constant_score: NotRequired[Finite | None]
     time_budget: NotRequired[Positive | None]
     ended: NotRequired[str | None]
+    teacher: NotRequired[str]
     costs: NotRequired[dict[str, Size]]
     class_weight: NotRequired[str | dict[str, float] | None]
     group: NotRequired[str | None]

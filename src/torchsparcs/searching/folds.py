@@ -1,5 +1,6 @@
 """Folds: which rows each fit sees, and which of them judge it."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -13,21 +14,25 @@ FOLDS = 3  # of a cross-validation
 MANY_ROWS = 10_000  # enough for one hold-out to judge well
 HELD_OUT = 0.2
 BINS = 10  # of the ranks of numbers
+REPEATED = re.compile(r"([1-9][0-9]{0,3})x([1-9][0-9]{0,2})")  # so many folds, so often
 
 
 @dataclass(frozen=True)
 class Folds:
     """A table of which fit sees which rows; the last one gives the networks.
 
-    Every row that is judged is judged by one fit that was not fitted to it.
+    Every row that is judged is judged by one fit that was not fitted to it. Where several are to
+    judge it, there are copies of the row behind all others, which no fit sees.
 
     Attributes:
         fitted: (fits, rows) bool, the rows each fit sees.
         judge: (rows,), the fit that judges each row, -1 for none.
+        source: (rows,), the row of the data that each row is; None where there are no copies.
     """
 
     fitted: Tensor
     judge: Tensor
+    source: Tensor | None = None
 
     @property
     def fits(self) -> int:
@@ -48,8 +53,15 @@ class Folds:
         """The rows that are judged."""
         return (self.judge >= 0).nonzero().squeeze(1)
 
+    @property
+    def judged_rows(self) -> int:
+        """How many rows of the data are judged, each of them counted once."""
+        judged = self.judged
+        return len(judged if self.source is None else self.source[judged].unique())
+
     def to(self, device: torch.device) -> "Folds":
-        return Folds(self.fitted.to(device), self.judge.to(device))
+        source = None if self.source is None else self.source.to(device)
+        return Folds(self.fitted.to(device), self.judge.to(device), source)
 
 
 def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Folds:
@@ -57,9 +69,21 @@ def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Fo
 
     With k folds, k fits judge what they were not fitted to and one more is fitted to all rows; with
     a share there is one and one more. Classes are spread evenly over the folds, and numbers so
-    that each fold has as many of each quantile.
+    that each fold has as many of each quantile. "3x2" are three folds, dealt out twice.
     """
     rows = len(target)
+    if isinstance(validation, str) and (found := REPEATED.fullmatch(validation)):
+        deals = [
+            folds_of(int(found[1]), target, is_classes, seed + deal)
+            for deal in range(int(found[2]))
+        ]
+        return _assembled(
+            [
+                (deal.fitted[fit], (deal.judge == fit).nonzero().squeeze(1))
+                for deal in deals
+                for fit in range(deal.judges)
+            ]
+        )
     if isinstance(validation, str) and validation == "auto":
         validation = min(FOLDS, rows) if rows < MANY_ROWS else HELD_OUT
     whole = isinstance(validation, Integral) and not isinstance(validation, bool)
@@ -69,7 +93,8 @@ def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Fo
     if not is_share and not (whole and 2 <= validation <= rows):
         raise ValueError(
             "Expected validation to be 'auto', a share of the rows up to 0.5, a number of folds "
-            f"from 2 to {rows}, a splitter, or a pair (X, y). Got {validation!r}."
+            f"from 2 to {rows}, '3x2' for three folds twice, a splitter, or a pair (X, y). Got "
+            f"{validation!r}."
         )
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
     if (stratum := _strata(target.cpu(), is_classes)) is not None:
@@ -106,25 +131,40 @@ def is_splitter(validation: Any) -> bool:
 def split_folds(splitter: Any, X: Any, y: Any, groups: Any = None) -> Folds:
     """The folds of a scikit-learn splitter: one fit for each split, and one to all rows.
 
-    No row may judge twice, and none that it is fitted to; some may not judge at all, as the first
-    ones in the order of time.
+    No row may judge what is fitted to it; some may not judge at all, as the first ones in the order
+    of time, and others several times, as in repeated folds.
     """
-    rows = len(y)
-    judge, fitted = torch.full((rows,), -1), []
-    for index, (train, test) in enumerate(splitter.split(X, y, groups)):
-        train, test = torch.as_tensor(train), torch.as_tensor(test)
-        is_train = torch.zeros(rows, dtype=torch.bool)
-        is_train[train] = True
-        if not len(test) or not len(train) or is_train[test].any() or (judge[test] >= 0).any():
+    splits = []
+    for train, test in splitter.split(X, y, groups):
+        is_train, test = torch.zeros(len(y), dtype=torch.bool), torch.as_tensor(test)
+        is_train[torch.as_tensor(train)] = True
+        if not len(test) or not is_train.any() or is_train[test].any():
             raise ValueError(
-                "Expected splits in which every row judges at most once, and never what it is "
-                f"fitted to. Got others from {splitter!r}."
+                "Expected splits in which no row judges what it is fitted to. Got others from "
+                f"{splitter!r}."
             )
-        judge[test] = index
-        fitted.append(is_train)
-    if not fitted:
+        splits.append((is_train, test))
+    if not splits:
         raise ValueError(f"Expected a splitter that gives splits. Got none from {splitter!r}.")
-    return Folds(torch.stack([*fitted, torch.ones(rows) > 0]), judge)
+    return _assembled(splits)
+
+
+def _assembled(splits: list[tuple[Tensor, Tensor]]) -> Folds:
+    """The folds of splits: which rows a fit sees, (rows,) bool, and those that judge it."""
+    rows = len(splits[0][0])
+    judge, copies, judges = torch.full((rows,), -1), [], []
+    for index, (_, test) in enumerate(splits):
+        is_first = judge[test] < 0
+        judge[test[is_first]] = index
+        copies.append(test[~is_first])
+        judges.append(torch.full_like(copies[-1], index))
+    fitted = torch.stack([*(is_train for is_train, _ in splits), torch.ones(rows) > 0])
+    copy = torch.cat(copies)
+    if not len(copy):
+        return Folds(fitted, judge)
+    unseen = torch.zeros(len(fitted), len(copy), dtype=torch.bool)
+    source = torch.cat([torch.arange(rows), copy])
+    return Folds(torch.cat([fitted, unseen], dim=1), torch.cat([judge, *judges]), source)
 
 
 class LaterRows:

@@ -34,9 +34,10 @@ def interval_around(
         )
     most = rows / (rows + 1)
     if not 0 < coverage <= most:
+        hint = f": {coverage:g} % is {coverage / 100:g}" if 1 < coverage < 100 else ""
         raise ValueError(
             f"Expected a coverage above 0 and up to {most:.4f}, as {rows:,} rows can tell. Got "
-            f"{coverage!r}."
+            f"{coverage!r}{hint}."
         )
     rank = math.ceil((rows + 1) * coverage - ROUNDING)
     half = residuals[math.ceil(rank * len(residuals) / rows - ROUNDING) - 1]

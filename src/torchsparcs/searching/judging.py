@@ -62,6 +62,8 @@ def judgement_of(
     scoring: Scoring,
     task: str,
     loss: str,
+    rows: int,
+    has_classes: bool,
     is_calibrated: bool,
 ) -> Judgement:
     """The judgement by what others ``said`` of rows, and the network its ``own``, (n, ...) each.
@@ -70,14 +72,16 @@ def judgement_of(
         share: (n,), how much each row counts, of one.
         part: (n,), which rows belong together, from 0.
         loss: the task that networks were trained for, maybe a quantile.
+        rows: how many of them are no copies of others; they come first.
+        has_classes: whether it is told how often probabilities came true.
         is_calibrated: whether the network will be, see :mod:`torchsparcs.searching.calibration`.
     """
     losses = resolve_task(loss).losses
     assert losses is not None
     raw, is_flat = share @ by_row(losses(said, target)), said.dim() == 2
-    told, degree = raw, 1.0
+    told, degree, times = raw, 1.0, len(said) / rows
     if is_calibrated and is_flat:
-        degree = temperature(said, target, share, losses)
+        degree = temperature(said, target, share, losses, times)
         if degree != 1:
             said, own = said / degree, own / degree
             told = share @ by_row(losses(said, target))
@@ -85,7 +89,7 @@ def judgement_of(
     score = share @ values
     parts = _sums(share * values, part)
     error = (parts - _sums(share, part) * score).square().sum().sqrt().item()
-    least = scoring.least_error(score.item(), target, share)
+    least = scoring.least_error(score.item(), target, share, times)
     judgement = Judgement(
         raw.item(),
         score.item(),
@@ -98,10 +102,10 @@ def judgement_of(
     )
     if not is_flat:
         return judgement
-    judgement = judgement._replace(answers=ANSWERS[task](said.cpu(), target.cpu()))
+    judgement = judgement._replace(answers=ANSWERS[task](said[:rows].cpu(), target[:rows].cpu()))
     if task == "regression":
         return judgement._replace(residuals=_residuals(said, target))
-    if not is_calibrated:
+    if not has_classes:
         return judgement
     return judgement._replace(reliability=reliability(said, target, share))
 

@@ -19,27 +19,25 @@ from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, Folds, Judgement
 from torchsparcs.training.deadline import Deadline
 
-SEARCHED = 15_000  # rows of the sample
-LARGE = 2 * SEARCHED  # rows from which on there is one
 FEWEST = 500  # rows of the sample for each class and each judge, as far as there are
 TURNS, DECAY = 30, 3e-5  # of the last fits
 
 Judged = tuple[Candidate, Rung[DirectSpace, Judgement]]
 
 
-def sampled(folded: FoldedData, seed: int) -> tuple[FoldedData, FoldedData]:
-    """The rows to search on, and those of the last fits: all of them, judged by the others.
+def sampled(folded: FoldedData, count: int, seed: int) -> tuple[FoldedData, FoldedData]:
+    """``count`` rows to search on, and those of the last fits: all of them, judged by the others.
 
-    Where they are few, both are ``folded``. Each class and each judge has its share of the sample;
-    a rare one has more, whose rows count less, but of rows that judge at most half.
+    Where there are less than twice as many, or some judge twice, both are ``folded``. Each class
+    and each judge has its share of the sample; a rare one has more, whose rows count less, but of
+    rows that judge at most half.
     """
-    rows = len(folded.inputs)
-    if rows < LARGE:
+    if len(folded.inputs) < 2 * count or folded.folds.source is not None:
         return folded, folded
     kind = folded.folds.judge + 1
-    if folded.is_calibrated:  # classes
+    if folded.has_classes:
         kind = kind * (int(folded.targets.max()) + 1) + folded.targets.flatten().long()
-    chosen, factors = _drawn(kind.cpu(), folded.folds.judge.cpu() >= 0, seed)
+    chosen, factors = _drawn(kind.cpu(), folded.folds.judge.cpu() >= 0, count, seed)
     chosen = chosen.to(kind.device)
     some = replace(
         folded,
@@ -48,6 +46,7 @@ def sampled(folded: FoldedData, seed: int) -> tuple[FoldedData, FoldedData]:
         weights=folded.weights[chosen] * factors.to(kind.device),
         folds=Folds(folded.folds.fitted[:, chosen], folded.folds.judge[chosen]),
         clusters=None if folded.clusters is None else folded.clusters[chosen.cpu()],
+        lesson=None if folded.lesson is None else folded.lesson.at(chosen),
     )
     judge = folded.folds.judge.clone()
     judge[chosen] = -1
@@ -56,11 +55,11 @@ def sampled(folded: FoldedData, seed: int) -> tuple[FoldedData, FoldedData]:
     return some, replace(folded, folds=Folds(folded.folds.fitted, judge))
 
 
-def _drawn(kind: Tensor, is_judge: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows in their order, some of each kind, and what one of them counts, 1 on average."""
+def _drawn(kind: Tensor, is_judge: Tensor, whole: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Some rows of each kind, of ``whole``, in their order, and what each counts, 1 on average."""
     generator = torch.Generator().manual_seed(seed % 2**63)
     order = torch.randperm(len(kind), generator=generator)
-    share, rows, factors = SEARCHED / len(kind), [], []
+    share, rows, factors = whole / len(kind), [], []
     for each in kind.unique():
         mine = order[kind[order] == each]
         most = len(mine) - len(mine) // 2 if is_judge[mine[0]] else len(mine)

@@ -95,6 +95,11 @@ def folded_rows(
         x, y = torch.cat([x, others[0]]), torch.cat([y, others[1]])
     elif is_splitter(validation):
         folds = split_folds(validation, x.cpu().numpy(), y.cpu().numpy(), groups)
+        if folds.source is not None:
+            raise ValueError(
+                "Expected splits in which every row judges at most once, for a network. Got others "
+                f"from {validation!r}."
+            )
     else:
         folds = _folds(validation, y, task, config.seed)
     outputs = network.channels if isinstance(network, SpectralChain) else network.widths

@@ -43,6 +43,7 @@ from torchsparcs.training.tasks import predict
 from torchsparcs.training.train import train
 
 TUNING_SHARE = 6  # as many epochs of the training for one of a rung
+LEAST_STEPS = 100  # of a fine-tuning, where the training has as many
 AT_ONCE = 512  # rows that are judged together
 NOTHING = 0.05  # of the loss of a constant answer is next to nothing
 SHARES = {"training": 0.6, "cutting": 0.4}  # of the time
@@ -115,7 +116,8 @@ class NetworkSearch:
             if self.executor.steps.folder is not None:
                 words = "What is done is kept: the same call with resume=True goes on from here."
             raise KeyboardInterrupt(words) from error
-        tuning = tuning_of(self.config, normalise=self._normalise)
+        rows = min(len(x) for (x, _), _ in map(self.folded.of_fit, range(self.folded.fits)))
+        tuning = tuning_of(self.config, normalise=self._normalise, rows=rows)
         rungs: list[Rung[nn.Module, Judgement]] = []
         try:
             with cutting_progress(self.progress) as show, contextlib.suppress(OutOfTime):
@@ -138,7 +140,11 @@ class NetworkSearch:
             warnings.warn(words, UserWarning, stacklevel=3)
         candidates = [self._candidate(rung) for rung in rungs]
         judged = [*zip(candidates, rungs, strict=True)]
-        attempts = tuple(Attempt.of(candidate, rung.cuts) for candidate, rung in judged)
+        attempts = tuple(
+            Attempt.of(self._candidate(each), each.cuts)
+            for rung in rungs
+            for each in (rung, *rung.passed_over)
+        )
         trusted = [candidate for candidate, rung in judged if rung.judgement.is_borne_out]
         candidates = trusted or candidates
         settings = {
@@ -325,18 +331,21 @@ class NetworkSearch:
             return None
         paths = [steps.path(f"{name} {n}", ".network") for n in range(done["networks"])]
         device = self.folded.inputs.device
-        return [ranks.first(partial(load, path)).to(device) for path in paths]  # type: ignore[arg-type]
+        return [ranks.first(partial(load, path)).to(device) for path in paths]
 
 
-def tuning_of(config: TrainConfig, *, normalise: bool) -> TrainConfig:
+def tuning_of(config: TrainConfig, *, normalise: bool, rows: int | None = None) -> TrainConfig:
     """The config of a rung's fine-tuning after a training by ``config``: a sixth of its epochs.
 
-    It has half of its learning rate and decay. With normalisation nothing bursts, and it has all of
-    the learning rate, with a quarter of the decay.
+    With few ``rows`` there are more, up to all of them: a rise and a fall of the learning rate want
+    some steps. It has half of its learning rate and decay. With normalisation nothing bursts, and
+    it has all of the learning rate, with a quarter of the decay.
     """
+    steps = math.inf if rows is None else math.ceil(rows / config.batch_size)
+    least = min(config.epochs, math.ceil(LEAST_STEPS / steps))
     return dataclasses.replace(
         config,
-        epochs=max(1, config.epochs // TUNING_SHARE),
+        epochs=max(1, config.epochs // TUNING_SHARE, least),
         lr=config.lr if normalise else config.lr / 2,
         weight_decay=config.transfer_weight_decay / (4 if normalise else 2),
         schedule="warm_cosine",

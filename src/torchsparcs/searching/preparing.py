@@ -6,6 +6,7 @@ import numpy as np
 
 from torchsparcs.searching.class_weights import ByClass, class_weighted, weights_by_class
 from torchsparcs.searching.folded import Rows, counted_rows
+from torchsparcs.searching.teachers import labels_of
 from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.streams import RowStream
@@ -20,10 +21,12 @@ def prepared(
     groups: Any,
     seed: int,
     kinds: Kinds | None,
+    teacher: Any = None,
 ) -> tuple[Preprocessing, Rows, ByClass | None, int]:
     """The preprocessing, rows to work on (X, y, weights, groups), classes, how many there were.
 
-    Classes have their weights, rows theirs times that of their class.
+    Classes have their weights, rows theirs times that of their class. Where there is no y, the
+    labels of a ``teacher`` stand for it.
     """
     if isinstance(X, np.memmap) and sample_weight is None and groups is None:
         X, y = RowStream.of((X, y if hasattr(y, "shape") else np.asarray(y))), None
@@ -37,6 +40,8 @@ def prepared(
         by_class = weights_by_class(sample.y, class_weight)
         rows: Rows = (sample.X, sample.y, class_weighted(sample.y, by_class), None)
         return sample.preprocessing, rows, by_class, sample.rows
+    if y is None and teacher is not None:
+        y = labels_of(teacher, X)
     if y is None:
         raise ValueError("Expected a target y beside X, which is no stream of both. Got None.")
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)

@@ -36,6 +36,7 @@ def refit(
     sample_weight: Any = None,
     class_weight: Any = SAME,
     scoring: Any = None,
+    calibrate: bool | None = None,
     groups: Any = None,
     seed: int = 0,
     device: str | torch.device = "auto",
@@ -54,6 +55,7 @@ def refit(
             these rows.
         scoring: needed where that of the search was a function, which no result holds; by default
             the same.
+        calibrate: as for the search; by default as in the search.
 
     The others are those of :func:`torchsparcs.search`.
     """
@@ -69,6 +71,7 @@ def refit(
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
     if isinstance(class_weight, str) and class_weight == SAME:
         class_weight = settings.get("class_weight")
+    calibrate = settings.get("calibrate", True) if calibrate is None else calibrate
     by_class = weights_by_class(y, class_weight, weight)
     folded = FoldedData.of(
         result.preprocessing,
@@ -80,6 +83,7 @@ def refit(
         seed=seed,
         scoring=result.scoring if scoring is None else scoring,
         by_class=by_class,
+        calibrate=calibrate,
     ).to(on)
     tuning = config.tuning(folded, config.steps_for(folded.rows), seed)
     # the linear model once, though it may be on the front
@@ -119,8 +123,10 @@ def refit(
         "refitted": True,
         "refit_steps": steps,
         "rows": folded.rows,
-        "judged_rows": len(folded.folds.judged),
+        "judged_rows": folded.judged_rows,
+        "judged_times": len(folded.folds.judged) / folded.judged_rows,
         "fits": folded.fits,
+        "calibrate": calibrate,
         "seed": seed,
         **score_settings(folded.scoring),
         "device": str(on),

@@ -13,6 +13,7 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.searching.candidates import ROUNDING, Attempt, Candidate, is_same
 from torchsparcs.searching.explanation import Explanations
+from torchsparcs.searching.fidelity import Fidelity, fidelity_of
 from torchsparcs.searching.folder import read_run, write_run
 from torchsparcs.searching.intervals import interval_around
 from torchsparcs.searching.scoring import Scoring, recorded_scoring, scoring_of
@@ -195,6 +196,12 @@ class SearchResult(Explanations):
         output = self.target.bounded(self.outputs(X, pick))
         share = output.new_full((len(output),), 1 / len(output), dtype=torch.float64)
         return measure.score(output, self.target.transform(y).to(output.device), share)
+
+    def fidelity(
+        self, teacher: Any, X: Any, y: Any = None, pick: "str | int | Candidate" = "smallest"
+    ) -> Fidelity:
+        """What the network has kept of a ``teacher``, on rows that are best new to both."""
+        return fidelity_of(self, teacher, X, y, pick)
 
     def predict_interval(
         self, X: Any, coverage: float = 0.9, pick: "str | int | Candidate" = "smallest"

@@ -133,12 +133,13 @@ class Scoring:
         """
         return foreign_parts(rows) if self.is_foreign else neighbours(rows)
 
-    def least_error(self, score: float, target: Tensor, share: Tensor) -> float:
+    def least_error(self, score: float, target: Tensor, share: Tensor, times: float = 1.0) -> float:
         """The standard error that a share of rows has at least, also where all or none are right.
 
         √(p (1 − p) / (n + 4)), with p of n rows and four more, of which half are right (A. Agresti
         and B. Coull, *Approximate is better than "exact"*, The American Statistician 52, 1998). n
-        is 1 / Σ share², with shares that give each class as much where the score does.
+        is 1 / Σ share², with shares that give each class as much where the score does; less where
+        each row is there several ``times``.
         """
         if self.counts is None:
             return 0.0
@@ -146,7 +147,7 @@ class Scoring:
             _, code = target.unique(return_inverse=True)
             of_class = share.new_zeros(int(code.max()) + 1).index_add(0, code, share)
             share = share / (of_class[code] * len(of_class))
-        rows = 1 / share.square().sum().item()
+        rows = 1 / share.square().sum().item() / times
         p = (score * rows + PSEUDO_ROWS / 2) / (rows + PSEUDO_ROWS)
         return math.sqrt(max(0.0, p * (1 - p)) / (rows + PSEUDO_ROWS))
 
@@ -164,7 +165,7 @@ class Scoring:
         if decimals is None:  # four digits
             decimals = max(0, 3 - math.floor(math.log10(abs(score)))) if score else 0
         decimals -= short and abs(times) == 100
-        words = f"{times * score + 0.0:,.{decimals}f}{unit}"
+        words = f"{times * score:z,.{decimals}f}{unit}"
         if error is None or not math.isfinite(error):
             return words
         return f"{words} ± {abs(times) * error:,.{decimals}f}"

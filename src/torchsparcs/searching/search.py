@@ -1,14 +1,11 @@
 """From data to the front of score against size, in one call."""
 
 import contextlib
-import math
 import operator
 import reprlib
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +17,7 @@ from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
 from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
+from torchsparcs.searching.clock import checked_budget
 from torchsparcs.searching.costs import (
     Costs,
     cheaper_networks,
@@ -28,6 +26,7 @@ from torchsparcs.searching.costs import (
     with_costs,
 )
 from torchsparcs.searching.folded import FoldedData
+from torchsparcs.searching.lesson import lesson_of
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
 from torchsparcs.searching.preparing import class_weight_words, prepared
@@ -36,18 +35,14 @@ from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
+from torchsparcs.searching.teachers import teacher_name
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.kinds import Kinds
 from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.deadline import Deadline, stopped_by_user
 from torchsparcs.training.devices import one_thread, resolve_device
 
 __all__ = ["SearchConfig", "search"]
-
-AFTERWARDS = 0.03  # of a time budget is for what comes after the last stage
-STOPPING = "Stopping: the best front so far will be kept. Ctrl-C again aborts."
-STOPPED = "The search was stopped by Ctrl-C: this is the best front that it had found."
 
 
 def search(
@@ -68,8 +63,11 @@ def search(
     sample_weight: Any = None,
     class_weight: Any = None,
     scoring: Any = "auto",
+    calibrate: bool = True,
     kinds: Kinds | None = None,
     costs: Costs | None = None,
+    teacher: Any = None,
+    extra_rows: Any = None,
     activation: str = "relu",
     config: SearchConfig | TrainConfig | None = None,
     seed: int | None = None,
@@ -114,8 +112,8 @@ def search(
             missing; all of it becomes standardised numbers, and how travels with the result.
             A :class:`RowStream` or a memory map need not fit into memory: one pass learns from all
             rows how to standardise them, and draws those the search works on. From 30,000 rows on
-            it searches on 15,000 of them; what is on the front is then fitted to all, and judged by
-            rows outside the sample.
+            it searches on 15,000 of them (``SearchConfig.sample``); what is on the front is then
+            fitted to all, and judged by rows outside the sample.
         y: (rows,), or (rows, outputs) for regression; a stream has its own.
         network: a :class:`SpectralNetwork`, :class:`SpectralChain` or :class:`SpectralCNN` to be
             searched in place of dense networks for a table. X and y are then arrays or tensors as
@@ -126,9 +124,10 @@ def search(
         widths: of the hidden layers, the most that a network may use.
         task: "regression", "classification", or "auto" to tell by the target.
         validation: "auto" (three folds; from 10,000 rows a fifth held out; for a network a tenth),
-            a share of the rows, a number of folds, a splitter of scikit-learn's (``GroupKFold``,
-            ``TimeSeriesSplit``), or a pair (X, y). No network is fitted to the rows of a pair; nor
-            is a network of your own to the share that is held out, so that it is trained once.
+            a share of the rows, a number of folds, "3x2" for three folds dealt out twice, a
+            splitter of scikit-learn's (``GroupKFold``, ``TimeSeriesSplit``), or a pair (X, y). No
+            network is fitted to the rows of a pair; nor is a network of your own to the share that
+            is held out, so that it is trained once.
         groups: (rows,), what a splitter keeps together.
         penalty_weights: "auto", or the path itself; the linear model is always added.
         max_parameters: nothing larger is kept; of a network, where all are, the smallest.
@@ -147,12 +146,21 @@ def search(
             "mape", "pinball_0.9", of which the last three are trained for too; or a scorer of
             scikit-learn's, by name or as it is. "auto" is R², or accuracy, or where a class is rare
             (below a fifth of an even share) log loss.
+        calibrate: whether outputs of classes are divided by a temperature, where that makes their
+            probabilities hold better on rows that judge; no label changes.
         kinds: what columns are, by their names, where the data do not show it: "number", "text",
             "date", "day-month-year", "month-day-year", or the categories in their order, as in
             ``{"zip": "text", "size": ["S", "M", "L"]}``. What is not of the kind is missing.
         costs: what it costs to measure columns, by their names; others cost nothing. The result
             then has a second front, of score against the costs of the columns that are read, from
             everything that was judged: see ``SearchResult.within_cost``.
+        teacher: a model whose answers are part of what networks learn, as far as the rows that
+            judge pay for it: a fitted estimator with ``predict_proba`` or ``predict``, a function
+            of the table, a torch module of its numbers (logits of classes), or the path of an ONNX
+            file. Without y its answers are the target, and scores say how well networks agree with
+            it. Rows between those of the table are made for it as well. Where it has seen the rows
+            that judge, what it says of them flatters its pupils.
+        extra_rows: rows like X, without a target, for the teacher to answer.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the
@@ -188,7 +196,7 @@ def search(
         seed = None if seed is None else _whole("seed", seed)
         if seed is not None and not -(2**63) <= seed < 2**64:
             raise ValueError(f"Expected a seed of at most 64 bits. Got {reprlib.repr(seed)}.")
-        time_budget = _seconds(time_budget, ranks.world)
+        time_budget = checked_budget(time_budget, ranks.world)
         on = resolve_device(device)
         executor.device = None if device == "auto" else on
         if network is not None:
@@ -197,8 +205,10 @@ def search(
                 "penalty_weights": not is_auto(penalty_weights),
                 "activation": activation != "relu",
                 "class_weight": class_weight is not None,
+                "calibrate": calibrate is not True,
                 "kinds": kinds is not None,
                 "costs": costs is not None,
+                "teacher": teacher is not None,
                 "size": size != "parameters",
                 "chip": sizing.chip is not None,
                 "int8": bool(int8),
@@ -219,9 +229,10 @@ def search(
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
             seed = 0 if seed is None else seed
             preprocessing, rows, by_class, seen = prepared(
-                X, y, task, sample_weight, class_weight, groups, seed, kinds
+                X, y, task, sample_weight, class_weight, groups, seed, kinds, teacher
             )
             costs = None if costs is None else checked_costs(costs, preprocessing.inputs.names)
+            lesson = lesson_of(teacher, preprocessing, rows[0], extra_rows, seed)
             folded = FoldedData.of(
                 preprocessing,
                 *rows,
@@ -229,6 +240,8 @@ def search(
                 seed=seed,
                 scoring=scoring,
                 by_class=by_class,
+                calibrate=calibrate,
+                lesson=lesson,
             ).to(on)
             run = (PaperSearch if config.paper else TableSearch)(
                 folded,
@@ -253,6 +266,7 @@ def search(
             **run.asked,
             **sizing.settings,
             "time_budget": time_budget,
+            "calibrate": calibrate,
             "scoring": run.folded.scoring.name,
             "device": str(executor.place or on),
             "threads": threads,
@@ -268,7 +282,7 @@ def search(
         open_steps(checkpoint, asked, resume, ranks) as executor.steps,
         one_thread(on) if network is None else contextlib.nullcontext(),
         _workers(executor, engine, is_long=on.type == "cpu" and run.is_long),
-        _timed(run, started, time_budget),
+        run.clock.timed(started, time_budget, shown=run.progress and isinstance(run, TableSearch)),
     ):
         outcome, cheap = run.run(sizing.most_parameters), []
         if isinstance(run, TableSearch) and costs is not None and preprocessing is not None:
@@ -281,7 +295,8 @@ def search(
         "rows": run.whole.rows,
         "rows_seen": seen,
         "rows_searched": run.folded.rows,
-        "judged_rows": len(run.whole.folds.judged),
+        "judged_rows": run.whole.judged_rows,
+        "judged_times": len(run.whole.folds.judged) / run.whole.judged_rows,
         "fits": run.folded.fits,
         **sizing.settings,
         "time_budget": time_budget,
@@ -289,7 +304,9 @@ def search(
         **score_settings(run.folded.scoring),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
         "class_weight": class_weight_words(class_weight),
+        "calibrate": calibrate,
         **({} if costs is None else {"costs": dict(costs)}),
+        **({} if teacher is None else {"teacher": teacher_name(teacher)}),
         "device": asked["device"],
         "seconds": seconds,
         "hardware": hardware(on),
@@ -332,42 +349,6 @@ def _workers(executor: Executor, engine: str | Engine, *, is_long: bool) -> Iter
     finally:
         if isinstance(engine, str):
             executor.engine.close()
-
-
-@contextlib.contextmanager
-def _timed(
-    run: TableSearch | NetworkSearch, started: float, time_budget: float | None
-) -> Iterator[None]:
-    """The deadline of ``run``, by its budget and by Ctrl-C, and what a person sees of its time."""
-    clock, executor = run.clock, run.executor
-    if executor.engine.ranks.world > 1:  # they would have to agree on the moment
-        with clock.shown(run.progress and isinstance(run, TableSearch)):
-            yield
-        return
-    seconds = math.inf if time_budget is None else time_budget * (1 - AFTERWARDS)
-    clock.deadline = Deadline(started + seconds)
-    executor.engine.deadline = executor.steps.deadline = clock.deadline
-    with (
-        stopped_by_user(clock.deadline, STOPPING),
-        clock.shown(run.progress and isinstance(run, TableSearch)),
-    ):
-        yield
-    if clock.ended == "interrupt":
-        warnings.warn(STOPPED, UserWarning, stacklevel=4)
-
-
-def _seconds(time_budget: float | None, processes: int) -> float | None:
-    """The time budget, checked."""
-    if time_budget is None:
-        return None
-    is_number = isinstance(time_budget, Real) and not isinstance(time_budget, bool)
-    if not is_number or not 0 < time_budget < math.inf:
-        raise ValueError(f"Expected time_budget in seconds, above 0. Got {time_budget!r}.")
-    if processes > 1:
-        raise ValueError(
-            f"Expected no time_budget where {processes} processes of torch.distributed work."
-        )
-    return float(time_budget)
 
 
 def _whole(name: str, value: Any) -> int:

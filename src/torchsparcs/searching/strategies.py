@@ -40,6 +40,8 @@ class SearchConfig:
         paper: search as the paper writes instead: its recipe (Adam at 1e-3, l1 in the loss, 300
             epochs but at most ``longest`` steps), three penalty weights from 1e-3 to 1e-5, and its
             5 % rule of pruning. Of the other options only ``batch_size`` counts then.
+        sample: rows to search on where there are at least twice as many; what is found is then
+            fitted to all of them and judged by the others.
         tune_share: steps of the fine-tuning at each size, as a share of those of the training, on
             average; the smaller the network, the longer it takes.
     """
@@ -54,9 +56,10 @@ class SearchConfig:
     shrink: float = 0.45
     tune_share: float = 0.25
     paper: bool = False
+    sample: int = 15_000
 
     def __post_init__(self) -> None:
-        check_counts(self, "steps", "epochs", "longest", "batch_size", "path")
+        check_counts(self, "steps", "epochs", "longest", "batch_size", "path", "sample")
         check_amounts(self, "lr", "tune_share")
         known = len(set(self.ways) & set(STRATEGIES))
         if not self.ways or known < len(self.ways):

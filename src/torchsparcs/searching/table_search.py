@@ -88,7 +88,7 @@ class TableSearch:
         config: SearchConfig,
         seed: int,
     ):
-        self.folded, self.whole = sampled(folded, seed)
+        self.folded, self.whole = sampled(folded, config.sample, seed)
         self.config, self.seed, self.executor = config, seed, executor
         self.outputs, self.hidden, self.activation = outputs, hidden, activation
         self.penalty_weights = None if is_auto(penalty_weights) else checked_path(penalty_weights)

@@ -39,6 +39,17 @@ def resolve_activation(activation: str | Activation) -> tuple[str, Activation]:
     return getattr(activation, "__name__", type(activation).__name__), activation
 
 
+def odd_slope(function: Activation, dtype: torch.dtype = torch.float64) -> float | None:
+    """κ > 0 with f(h) − f(−h) = κh, as ReLU, GELU and SiLU have it; None where there is none."""
+    h = torch.linspace(-50, 50, 10_001, dtype=dtype)
+    odd = function(h) - function(-h)
+    if odd.shape != h.shape:
+        return None
+    kappa, rounding = float(odd[-1] / h[-1]), 1e4 * torch.finfo(dtype).eps
+    is_straight = torch.allclose(odd, kappa * h, rtol=rounding, atol=rounding)
+    return kappa if kappa > 0 and is_straight else None
+
+
 class HasActivation:
     """Mixin of modules with one activation, given by its name or as a function."""
 

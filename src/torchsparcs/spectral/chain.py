@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.spectral.activations import Activation
+from torchsparcs.spectral.layer_kinds import WEIGHTED
 from torchsparcs.spectral.linear_maps import along, checked_maps, products, reset_weight_
-from torchsparcs.spectral.network import SpectralModule, checked_widths
+from torchsparcs.spectral.network import SpectralModule, check_input, checked_widths
 from torchsparcs.spectral.norm import ChannelNorm
 from torchsparcs.spectral.pooled import Pooled
 
@@ -108,6 +109,8 @@ class SpectralChain(SpectralModule):
         return [norm for norm in self.norms or () if isinstance(norm, ChannelNorm)]
 
     def forward(self, input: Tensor) -> Tensor:
+        if type(self.maps[0]) in (*WEIGHTED, Pooled):
+            check_input(input, self.channels[0], self.axes[0])
         z, last = input, len(self.maps) - 1
         eigenvalues = [None, *self.hidden_eigenvalues, self.output_eigenvalues]
         for k, (source, target) in enumerate(pairwise(eigenvalues)):

@@ -48,14 +48,26 @@ def weight_block(
     return list(unrolled(head, transfers, target - 1, source))[-1]
 
 
-def unrolled(head: Tensor, transfers: Sequence[Tensor], last: int, first: int) -> Iterator[Tensor]:
+def unrolled(
+    head: Tensor,
+    transfers: Sequence[Tensor],
+    last: int,
+    first: int,
+    *,
+    plain: Sequence[Tensor] | None = None,
+) -> Iterator[Tensor]:
     """The matrices that carry a_last, a_{last-1}, .., z_first through ``head`` · z_last.
 
-    z_k = a_k − φ_{k-1} z_{k-1}, so each step back to an earlier layer multiplies by −φ.
+    z_k = a_k − φ_{k-1} z_{k-1}, so each step back to an earlier layer multiplies by −φ. ``plain``
+    are neurons of each hidden layer, (N_k,) bool, whose z is their activity alone.
     """
     yield head
     for layer in range(last - 1, first - 1, -1):
-        head = -(head @ transfers[layer])
+        if plain is None:
+            head = -(head @ transfers[layer])
+        else:
+            others = ~plain[layer]
+            head = -(head[:, others] @ transfers[layer][others])
         yield head
 
 

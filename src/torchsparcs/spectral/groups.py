@@ -41,14 +41,15 @@ def parameter_groups(
     transfers = [p for network in networks for p in network.transfer_parameters]
     hidden = [p for network in networks for p in network.penalised_eigenvalues]
     output = [network.output_eigenvalues for network in networks]
-    return [
-        *_groups(
-            ("transfers", transfers, lr, transfer_weight_decay),
-            ("hidden_eigenvalues", hidden, lr * eigenvalue_lr_scale, 0.0),
-            ("output_eigenvalues", output, lr, 0.0),
-        ),
-        *other_groups(module, lr, besides=[*transfers, *hidden, *output]),
-    ]
+    spectral = _groups(
+        ("transfers", transfers, lr, transfer_weight_decay),
+        ("hidden_eigenvalues", hidden, lr * eigenvalue_lr_scale, 0.0),
+        ("output_eigenvalues", output, lr, 0.0),
+    )
+    for group in spectral:
+        if group["name"] == "hidden_eigenvalues":
+            group["lr_scale"] = eigenvalue_lr_scale  # by which a lost one is noticed
+    return [*spectral, *other_groups(module, lr, besides=[*transfers, *hidden, *output])]
 
 
 def other_groups(

@@ -271,12 +271,17 @@ def spectral_modules(module: nn.Module) -> list[SpectralModule]:
     return networks
 
 
-def check_input(input: Tensor, width: int) -> None:
-    """Raise a ValueError unless ``input`` is (..., width) of floating-point numbers."""
-    if input.dim() == 0 or input.shape[-1] != width:
-        raise ValueError(
-            f"Expected an input whose last dimension is {width}. Got shape {tuple(input.shape)}."
-        )
+def check_input(input: Tensor, width: int, axis: int = -1) -> None:
+    """Raise a ValueError unless ``input`` has ``width`` floating-point numbers along ``axis``.
+
+    What stands for an input while ``torch.fx`` traces is let through.
+    """
+    if isinstance(input, torch.fx.Proxy):
+        return
+    if input.dim() < -axis or input.shape[axis] != width:
+        which = "last dimension is" if axis == -1 else f"dimension {axis}, the channels, is"
+        shape = tuple(input.shape)
+        raise ValueError(f"Expected an input whose {which} {width}. Got shape {shape}.")
     if not input.is_floating_point():
         raise ValueError(f"Expected floating-point input. Got {input.dtype}.")
 

@@ -7,13 +7,15 @@ are trained; never those of the output layer.
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
 
 from torchsparcs.spectral.network import SpectralModule, spectral_modules
+from torchsparcs.spectral.step_sizes import step_size_of
 
 
 class Penalty(NamedTuple):
@@ -111,27 +113,64 @@ def shrink_eigenvalues_(
     are factors on it for each penalised layer, from the input on.
 
     With η the eigenvalues' own learning rate the threshold is η·weight for SGD and
-    η·weight / (√v̂ + ε) for Adam and AdamW, the length of the step that Adam itself would take.
+    η·weight / (√v̂ + ε) for Adam and AdamW, the length of the step that Adam itself would take; so
+    it is for RAdam, NAdam, RMSprop and Adagrad. :func:`attach_penalty` has it taken by itself.
     Eigenvalues become exactly zero, and come back when the data ask for them. It replaces adding
     :func:`eigenvalue_penalty` to the loss.
     """
     shrink = _penalty(kind).shrink
     weight = _checked_weight(weight)
-    rule = next((rule for known, rule in STEP_SIZES.items() if isinstance(optimizer, known)), None)
-    if rule is None:
-        names = ", ".join(known.__name__ for known in STEP_SIZES)
-        raise ValueError(f"Expected an optimizer among {names}. Got {type(optimizer).__name__}.")
     _warn_of_coupled_decay(optimizer)
+    _warn_of_flat_rates(optimizer)
     for network in spectral_modules(module):
         for eigenvalues, scale in _scaled_layers(network, layer_scales):
             if not eigenvalues.requires_grad:
                 continue
-            step_size = rule(eigenvalues, _group_of(eigenvalues, optimizer), optimizer)
+            step_size = step_size_of(eigenvalues, optimizer)
             if step_size is not None:
                 threshold = (
                     (step_size * weight * scale).to(eigenvalues.dtype).expand_as(eigenvalues)
                 )
                 eigenvalues.copy_(shrink(eigenvalues, threshold))
+
+
+def attach_penalty(
+    module: nn.Module,
+    optimizer: Optimizer,
+    weight: float | Callable[[], float],
+    kind: str = "l1",
+    *,
+    layer_scales: Sequence[float] | None = None,
+) -> RemovableHandle:
+    """Have ``optimizer`` take the proximal step after each of its own, whoever calls it.
+
+    So it belongs to trainers of others as well: it is taken on real steps only, once for several
+    batches of accumulated gradients, and not where a gradient scaler skips a step.
+
+    >>> from torchsparcs import SpectralNetwork, parameter_groups
+    >>> network = SpectralNetwork([3, 8, 1])
+    >>> optimizer = torch.optim.AdamW(parameter_groups(network, lr=1e-2))
+    >>> handle = attach_penalty(network, optimizer, 1e-3)
+    >>> handle.remove()  # to end it
+
+    Args:
+        weight: the paper's ρ, or a function that gives it, for one that changes.
+        kind, layer_scales: as for :func:`shrink_eigenvalues_`, which is what is called.
+    """
+    spectral_modules(module)
+    _penalty(kind)
+    inner: Any = optimizer
+    while not isinstance(inner, Optimizer) or hasattr(inner, "optimizer"):  # of a trainer
+        if not hasattr(inner, "optimizer"):
+            raise ValueError(f"Expected an optimizer of torch. Got {type(optimizer).__name__}.")
+        inner = inner.optimizer
+    _checked_weight(weight() if callable(weight) else weight)
+
+    def shrink(stepped: Optimizer, *_: Any) -> None:
+        now = weight() if callable(weight) else weight
+        shrink_eigenvalues_(module, stepped, now, kind, layer_scales=layer_scales)
+
+    return inner.register_step_post_hook(shrink)
 
 
 def _scaled_layers(
@@ -171,34 +210,20 @@ def _warn_of_coupled_decay(optimizer: Optimizer) -> None:
             )
 
 
-def _sgd_step_size(parameter: Tensor, group: dict, optimizer: Optimizer) -> Tensor:
-    return torch.as_tensor(group["lr"], dtype=parameter.dtype, device=parameter.device)
-
-
-def _adam_step_size(parameter: Tensor, group: dict, optimizer: Optimizer) -> Tensor | None:
-    state = optimizer.state.get(parameter)
-    if not state:
-        return None  # not stepped yet, for instance while a gradient scaler skips its first steps
-    second_moment = state["max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"]
-    unbiased = second_moment / (1 - group["betas"][1] ** state["step"])
-    return group["lr"] / (unbiased.sqrt() + group["eps"])
-
-
-STEP_SIZES: dict[type[Optimizer], Callable[[Tensor, dict, Optimizer], Tensor | None]] = {
-    torch.optim.SGD: _sgd_step_size,
-    torch.optim.Adam: _adam_step_size,
-    torch.optim.AdamW: _adam_step_size,
-}
-
-
-def _group_of(parameter: Tensor, optimizer: Optimizer) -> dict:
-    for group in optimizer.param_groups:
-        if any(parameter is member for member in group["params"]):
-            return group
-    raise ValueError(
-        "Expected an optimizer that holds the eigenvalues of the network. Got one that does not; "
-        "parameter_groups(module, lr) makes groups with all of them."
-    )
+def _warn_of_flat_rates(optimizer: Optimizer) -> None:
+    """Warn of a schedule that gave the eigenvalues the learning rate of the transfers."""
+    groups = {group.get("name"): group for group in optimizer.param_groups}
+    hidden, transfers = groups.get("hidden_eigenvalues"), groups.get("transfers")
+    if hidden is None or transfers is None or hidden.get("lr_scale", 1.0) == 1:
+        return
+    if isinstance(hidden["lr"], float) and 0 < hidden["lr"] == transfers["lr"]:
+        warnings.warn(
+            f"Eigenvalues learn as fast as the transfers, where parameter_groups meant "
+            f"{hidden['lr_scale']:g} times faster: OneCycleLR(max_lr=...) and the like set all "
+            "groups alike. Give one number for each group, max_lr=[group['lr'] for group in "
+            "optimizer.param_groups], or ask for eigenvalue_lr_scale=1.",
+            stacklevel=4,
+        )
 
 
 def _penalty(kind: str) -> Penalty:

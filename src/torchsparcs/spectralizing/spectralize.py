@@ -1,15 +1,17 @@
 """Replacement of layers inside any module by spectral networks, which ``extract`` undoes."""
 
 import copy
-import fnmatch
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
+from torchsparcs.blocks.finding import blocks_of, matching
+from torchsparcs.blocks.spectral import spectralize_block_
 from torchsparcs.files.reading import quoted
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.layer_kinds import another
@@ -22,18 +24,42 @@ from torchsparcs.spectralizing.stacks import (
     Stack,
     is_convolutional,
     read_stack,
-    stack_names,
 )
 from torchsparcs.spectralizing.starts import start_from_
+from torchsparcs.spectralizing.targets import ancestors, resolved
+
+Widths = Sequence[int] | Mapping[str, Sequence[int]]
+Model = TypeVar("Model", bound=nn.Module)
 
 
+@overload
+def spectralize(
+    module: nn.Module,
+    *,
+    target: Literal[""],
+    hidden: Widths | None = None,
+    activation: str | Callable[[Tensor], Tensor] | None = None,
+    keep_weights: bool = False,
+    example: None = None,
+) -> Any: ...
+@overload
+def spectralize(
+    module: Model,
+    *,
+    target: str | Sequence[str],
+    hidden: Widths | None = None,
+    activation: str | Callable[[Tensor], Tensor] | None = None,
+    keep_weights: bool = False,
+    example: Any = None,
+) -> Model: ...
 def spectralize(
     module: nn.Module,
     *,
     target: str | Sequence[str],
-    hidden: Sequence[int] | None = None,
+    hidden: Widths | None = None,
     activation: str | Callable[[Tensor], Tensor] | None = None,
     keep_weights: bool = False,
+    example: Any = None,
 ) -> Any:
     """A copy of ``module`` in which what stands at ``target`` has become a spectral network.
 
@@ -64,6 +90,29 @@ def spectralize(
     if any of what it replaces had, their precision, device and mode, and it is trainable even if
     they were frozen.
 
+    With an ``example`` blocks are found by what a call of the model does, however it is written:
+    layers that write hidden units, others that read them, and between them what keeps units apart,
+    like any activation, dropout, batch normalisation or a gate. Such a block stays where it is and
+    computes what it did; each of its hidden units now has an eigenvalue, −1 at first, and is silent
+    and goes where a penalty makes that zero. It has no skip connection of its own.
+
+    >>> class Mlp(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.down, self.gate, self.up = nn.Linear(9, 4), nn.Linear(4, 9), nn.Linear(4, 9)
+    ...
+    ...     def forward(self, x):
+    ...         return x + self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+    >>> import torch
+    >>> from torchsparcs import extract
+    >>> model = spectralize(Mlp(), target="", example=torch.randn(2, 4))
+    >>> extract(model)
+    Mlp(
+      (down): Linear(in_features=9, out_features=4, bias=True)
+      (gate): Linear(in_features=4, out_features=9, bias=True)
+      (up): Linear(in_features=4, out_features=9, bias=True)
+    )
+
     Refused is what others depend on: a layer that stands in two places, shares its parameters,
     has hooks, or belongs to an ``nn.MultiheadAttention``, which reads its weights directly.
 
@@ -72,7 +121,8 @@ def spectralize(
             ``"blocks.*.mlp"``, which find Linears and stacks of them, never convolutions; ``""`` is
             the module itself.
         hidden: the widths of the hidden layers, the same for each target. By default those of the
-            stack; a single Linear has none. Of convolutions there are as many as there were.
+            stack; a single Linear has none. Of convolutions there are as many as there were. A dict
+            has them by target.
         activation: by default that of the stack, and ``"relu"`` for a single Linear.
         keep_weights: start from the function that stood there instead of a random linear map. For
             a Linear that is the same perceptron, and needs hidden widths of at least the rank of
@@ -80,17 +130,23 @@ def spectralize(
             needs as many hidden layers, one neuron more in each where later layers have a bias,
             and an activation with f(h) − f(−h) = κh: ReLU, GELU and SiLU have it, tanh has not.
             Weights of convolutions cannot be kept.
+        example: what the model is called with, for blocks as they are in anybody's model: an input,
+            a tuple of several, or a dict of named ones. Their weights are kept, and patterns find
+            convolutions as well.
 
     Shape:
         - of what is replaced, input (..., in_features) and output (..., out_features) for Linears
     """
-    if hidden is not None and (
-        isinstance(hidden, str) or not isinstance(hidden, Sequence) or not len(hidden)
-    ):
-        raise ValueError(f"Expected hidden to be widths, at least one. Got {hidden!r}.")
     several = isinstance(target, Sequence) and not isinstance(target, str)
     targets = list(target) if several else [target]
-    names = _resolved(module, targets)
+    if example is not None:
+        if hidden is not None or activation is not None:
+            raise ValueError(
+                "Expected neither hidden nor activation with an example: blocks stay as they are. "
+                f"Got {hidden!r} and {activation!r}."
+            )
+        return _with_eigenvalues(module, [*map(str, targets)], example)
+    names = resolved(module, targets)
     # a deep copy that finds these already copied copies all the rest
     memo: dict[int, Any] = {}
     for name in names:
@@ -101,7 +157,8 @@ def spectralize(
             warnings.warn(
                 f"Left out between the layers of {name!r}: {lost}.", UserWarning, stacklevel=2
             )
-        network = _network(stack, hidden, activation, keep_weights, name).train(replaced.training)
+        widths = _widths(hidden, names[name])
+        network = _network(stack, widths, activation, keep_weights, name).train(replaced.training)
         memo[id(replaced)] = _with_neighbours(network, stack, memo)
     result = copy.deepcopy(module, memo)
     for name in names:
@@ -109,12 +166,45 @@ def spectralize(
     return result
 
 
+def _with_eigenvalues(module: nn.Module, targets: Sequence[str], example: Any) -> nn.Module:
+    """A copy of ``module`` whose blocks at ``targets`` have eigenvalues where they stand."""
+    blocks, reasons = blocks_of(module, example)
+    chosen = matching(blocks, reasons, targets)
+    for block in chosen:
+        for name in (*block.writers, *block.readers, *block.between):
+            if parametrize.is_parametrized(module.get_submodule(name)):
+                raise ValueError(
+                    f"Expected layers with weights of their own. Got {name!r}, which makes them: "
+                    "by weight normalisation, adapters, or eigenvalues that it has already."
+                )
+    result = copy.deepcopy(module)
+    for block in chosen:
+        spectralize_block_(result, block, example)
+    return result
+
+
+def _widths(hidden: Any, target: str) -> Sequence[int] | None:
+    """The hidden widths that were asked for at ``target``."""
+    if isinstance(hidden, Mapping):
+        if target not in hidden:
+            raise ValueError(
+                f"Expected hidden widths for each target. Got none for {target!r}, only for "
+                f"{quoted([*map(str, hidden)])}."
+            )
+        hidden = hidden[target]
+    if hidden is not None and (
+        isinstance(hidden, str) or not isinstance(hidden, Sequence) or not len(hidden)
+    ):
+        raise ValueError(f"Expected hidden to be widths, at least one. Got {hidden!r}.")
+    return hidden
+
+
 def _read(module: nn.Module, name: str, *, is_named: bool) -> Stack:
     """The stack at ``name`` in ``module``, or a ValueError where it cannot be replaced.
 
     Convolutions are, which start afresh, only where ``name`` was given and not found by a pattern.
     """
-    if any(isinstance(outer, nn.MultiheadAttention) for outer in _ancestors(module, name)):
+    if any(isinstance(outer, nn.MultiheadAttention) for outer in ancestors(module, name)):
         raise ValueError(
             "Expected a target outside nn.MultiheadAttention, which reads the weights of its "
             f"Linears directly. Got {name!r}."
@@ -137,6 +227,8 @@ def _network(
     of_stack = "relu" if stack.activation is None else stack.activation
     function = copy.deepcopy(of_stack if activation is None else activation)
     first, *between, last = stack.widths
+    if keep_weights and not stack.convolves:  # later biases take a constant neuron
+        between = [width + stack.needs_constant for width in between]
     widths = [first, *(between if hidden is None else hidden), last]
     if stack.convolves:
         if keep_weights:
@@ -187,66 +279,6 @@ def _chain(stack: Stack, channels: list[int], activation: Activation, name: str)
     return chain
 
 
-# --- names ----------------------------------------------------------------------------------------
-
-
-def _resolved(module: nn.Module, targets: Sequence[Any]) -> list[str]:
-    """The names that ``targets`` stand for, each once and none inside another."""
-    known = [name for name, _ in module.named_modules(remove_duplicate=False)]
-    names: dict[str, None] = {}
-    for target in targets:
-        matches = [target] if target in known else _matches(module, known, target)
-        if not matches:
-            can_be = [
-                name for kind in (LINEAR, CONVOLUTIONAL) for name in stack_names(module, kind)
-            ]
-            raise ValueError(
-                "Expected the name of a Linear, of a stack of them, or a pattern of such names, or "
-                f"the name of a stack of convolutions. Got {target!r}. "
-                f"There are {quoted(list(dict.fromkeys(can_be))) or 'none'}."
-            )
-        names.update(dict.fromkeys(matches))
-    if not names:
-        raise ValueError("Expected at least one target. Got none.")
-    for inner in names:
-        outer = next((name for name in names if _is_inside(inner, name)), None)
-        if outer is not None:
-            raise ValueError(f"Expected targets apart. Got {inner!r}, which is inside {outer!r}.")
-    return list(names)
-
-
-def _matches(module: nn.Module, known: Sequence[str], pattern: Any) -> list[str]:
-    """The names under ``pattern`` of what can be replaced, or one that cannot and will say why.
-
-    A pattern that fits a stack and the Linears inside it means the stack.
-    """
-    if not isinstance(pattern, str):
-        raise ValueError(f"Expected target to be a name or several. Got {pattern!r}.")
-
-    def among(names: Sequence[str]) -> list[str]:
-        return [name for name in names if name and fnmatch.fnmatchcase(name, pattern)]
-
-    stacks, others = among(stack_names(module, LINEAR)), among(known)
-    convolving = [name for name in others if is_convolutional(module.get_submodule(name))]
-    if convolving and not stacks:
-        raise ValueError(
-            "Expected stacks of convolutions by their names, because they start afresh: patterns "
-            f"find Linears only. Got {pattern!r}, which fits {quoted(convolving)}."
-        )
-    whole = [name for name in stacks if not any(_is_inside(name, other) for other in stacks)]
-    return whole or others[:1]
-
-
-def _is_inside(name: str, outer: str) -> bool:
-    return name != outer and (outer == "" or name.startswith(f"{outer}."))
-
-
-def _ancestors(module: nn.Module, name: str) -> list[nn.Module]:
-    """The modules around ``name``, from ``module`` inwards."""
-    keys = name.split(".") if name else []
-    return [module.get_submodule(".".join(keys[:depth])) for depth in range(len(keys))]
-
-
 def _with_neighbours(network: nn.Module, stack: Stack, memo: dict[int, Any]) -> nn.Module:
     """``network`` with copies, under their names, of what comes before and after it."""
     before, after = (
@@ -262,7 +294,7 @@ def _with_neighbours(network: nn.Module, stack: Stack, memo: dict[int, Any]) -> 
 
 def _disable_fast_paths_(module: nn.Module, name: str) -> None:
     """Keep torch's encoder, in evaluation, from reading the weights of the Linears at ``name``."""
-    for outer in _ancestors(module, name):
+    for outer in ancestors(module, name):
         if isinstance(outer, nn.TransformerEncoderLayer):
             outer.activation_relu_or_gelu = 0
         elif isinstance(outer, nn.TransformerEncoder):

@@ -65,6 +65,11 @@ class Stack:
     def has_bias(self) -> bool:
         return self.is_normalised or any(layer.bias is not None for layer in self.layers)
 
+    @property
+    def needs_constant(self) -> bool:
+        """Whether layers after the first have biases, which a spectral network has by a neuron."""
+        return any(bool(bias.any()) for _, bias in self.affine_maps()[1:])
+
     def affine_maps(self) -> list[tuple[Tensor, Tensor]]:
         """Weight and bias of each Linear in float64, a bias of zeros where it has none."""
         weights = [linear.weight.detach().cpu().double() for linear in self.layers]

@@ -1,13 +1,11 @@
 """Initial spectral parameters that compute what Linears did, up to rounding."""
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import torch
-from torch import Tensor
 
+from torchsparcs.spectral.activations import odd_slope
 from torchsparcs.spectral.network import SpectralNetwork
-from torchsparcs.spectralizing.functions import grid, is_same
 from torchsparcs.spectralizing.stacks import Stack
 
 
@@ -74,7 +72,7 @@ def _start_as_stack_(network: SpectralNetwork, stack: Stack, name: str) -> None:
     """
     kappa = _odd_slope(network, name)
     maps = stack.affine_maps()
-    depth, constant = len(maps), any(bool(bias.any()) for _, bias in maps[1:])
+    depth, constant = len(maps), stack.needs_constant
     _check_widths(network, [width + constant for width in stack.widths[1:-1]], constant, name)
     level, says = 0.0, 1.0  # eigenvalue and z of the constant neuron below, at first the bias
     for k, (weight, bias) in enumerate(maps):
@@ -110,11 +108,8 @@ def _check_widths(network: SpectralNetwork, least: list[int], constant: bool, na
 
 def _odd_slope(network: SpectralNetwork, name: str) -> float:
     """κ > 0 with f(h) − f(−h) = κh, or a ValueError."""
-    f: Callable[[Tensor], Tensor] = network.activation
-    h = grid()
-    odd = f(h) - f(-h)
-    kappa = float(odd[-1] / h[-1])
-    if not kappa > 0 or not is_same(odd, kappa * h):
+    kappa = odd_slope(network.activation)
+    if kappa is None:
         raise ValueError(
             "Expected an activation with f(h) − f(−h) = κh, such as relu, gelu or silu, to keep "
             f"the weights of {name!r}. Got {network.activation_name}."

@@ -9,6 +9,7 @@ __all__ = [
     "encoding",
     "entries",
     "kinds",
+    "made_rows",
     "parquet",
     "preprocessing",
     "readers",

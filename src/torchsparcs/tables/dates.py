@@ -178,23 +178,6 @@ def each_date(values: np.ndarray, order: str = "") -> pd.DatetimeIndex:
     return pd.DatetimeIndex(np.append(parsed.to_numpy(), np.datetime64("NaT"))[codes])
 
 
-def stray_date(values: np.ndarray, order: str = "") -> tuple[int, Any]:
-    """The first entry of a column that is no date, behind its row."""
-    entries = enumerate(values.tolist())
-    return next(
-        (row, value)
-        for row, value in entries
-        if not is_missing(value) and not _is_date(value, order)
-    )
-
-
-def _is_date(value: Any, order: str) -> bool:
-    if order:
-        return not pd.isna(pd.to_datetime(value, format=order, errors="coerce"))
-    text = _local_time(value)
-    return bool(text) and not pd.isna(pd.to_datetime(text, format="ISO8601", errors="coerce"))
-
-
 def _local_time(value: Any) -> str | None:
     """``value`` as ISO 8601 has it, without its zone: "" for what is no date, None if missing."""
     if is_missing(value):

@@ -6,7 +6,7 @@ import numpy as np
 
 from torchsparcs.files.reading import quoted
 from torchsparcs.tables.columns import Table
-from torchsparcs.tables.encoding import Column
+from torchsparcs.tables.encoding import Column, Encoded
 from torchsparcs.tables.entries import check_finite, count_infinite, rows_in
 from torchsparcs.tables.kinds import tell_strays
 
@@ -24,7 +24,8 @@ def encoded_columns(
     """
     is_plain = all(column.kind == "number" for column in columns)
     values = table.numbers(positions) if is_plain else None
-    unseen, surprising = [], []
+    unseen: list[str] = []
+    stray: list[str] = []
     if values is not None:
         missing = np.isnan(values).sum(axis=0).tolist()
     else:
@@ -33,9 +34,11 @@ def encoded_columns(
         values = np.concatenate([part.values for part in parts], axis=1)
         unseen = [part.unseen for part in parts if part.unseen]
         missing = [part.missing for part in parts]
+        others = [(each, part) for each, part in zip(columns, parts, strict=True) if part.strays]
         if is_new:
-            strays = [part.strays for part in parts]
-            tell_strays(dict(zip((column.name for column in columns), strays, strict=True)))
+            tell_strays({column.name: part.strays for column, part in others})
+        else:
+            stray = [_stray(*each) for each in others if _is_surprising(*each)]
     names = [name for column in columns for name in column.supplied_names]
     check_finite(count_infinite(names, values))
     if is_new:
@@ -54,6 +57,7 @@ def encoded_columns(
     ]
     for words, found in (
         (f"{UNSEEN}, the mean or missing", unseen),
+        ("What is no number or date, as in fit, counts as missing", stray),
         ("Missing values where none were missing in fit count as the mean or zeros", surprising),
         ("Numbers where text with a decimal comma was in fit; were they read right?", parsed),
     ):
@@ -61,6 +65,25 @@ def encoded_columns(
             more = f" and {len(found) - 5} more" * (len(found) > 5)
             warnings.warn(f"{words}: {'; '.join(found[:5])}{more}.", UserWarning, stacklevel=4)
     return values
+
+
+def _is_surprising(column: Column, part: Encoded) -> bool:
+    """Whether strays of a column are new: where a kind was chosen, ``fit`` may have met some."""
+    return part.stray is not None and not (column.is_chosen and column.gaps != "none")
+
+
+def _stray(column: Column, part: Encoded) -> str:
+    """Words about entries that are not of the kind of a column, as long as others are.
+
+    One such entry may be a slip; several, and none of the kind, are another column.
+    """
+    assert part.stray is not None
+    if part.strays > 1 and part.strays + part.missing == len(part.values):
+        expected = f"{column.kind}s in {column.name!r}, as in fit"
+        if column.writing is not None and column.writing.example:
+            expected += f", where they are written like {column.writing.example!r}"
+        raise ValueError(f"Expected {expected}. Got {part.stray.words(column.name)}.")
+    return f"{rows_in(column.name, part.strays)}, for instance {part.stray.example!r}"
 
 
 def warn_of_outliers(encoded: np.ndarray, names: list[str], scale: np.ndarray) -> None:

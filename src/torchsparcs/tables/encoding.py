@@ -9,18 +9,11 @@ import pandas as pd
 
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import Table
-from torchsparcs.tables.dates import (
-    PARTS,
-    calendar_parts,
-    dates_in,
-    each_date,
-    ordered_dates,
-    stray_date,
-)
+from torchsparcs.tables.dates import PARTS, calendar_parts, each_date
 from torchsparcs.tables.entries import (
-    StrayEntry,
-    as_numbers,
+    Stray,
     distinct_entries,
+    entries_of,
     number,
     parsed_numbers,
     rows_in,
@@ -49,7 +42,8 @@ class Column(Record):
         others: the texts that count as "other", () where they are too long to keep.
         order: of day, month and year where dates are text and not as ISO 8601 has them.
         reason: why the column is left out, in words.
-        is_chosen: whether somebody chose the kind; entries of another one then count as missing.
+        is_chosen: whether somebody chose the kind; entries of another one are then missing in
+            ``fit`` too.
     """
 
     name: str
@@ -130,13 +124,15 @@ class Encoded(NamedTuple):
         values: (rows, supplied), float64.
         missing: how many rows are missing.
         unseen: a line about texts that have no place, "" for none.
-        strays: how many of the missing rows hold something that is not of the chosen kind.
+        strays: how many others hold something that is not of the kind, and are NaN.
+        stray: the first of these where it is a number or date that was expected.
     """
 
     values: np.ndarray
     missing: int
     unseen: str = ""
     strays: int = 0
+    stray: Stray | None = None
 
 
 class Kind(NamedTuple):
@@ -147,15 +143,10 @@ class Kind(NamedTuple):
 
 
 def _numbers(column: Column, values: np.ndarray) -> Encoded:
-    if column.is_chosen:
-        numbers = parsed_numbers(values, lambda value: _or_missing(column.parse(value)))
-        if numbers is None:  # dates of pandas
-            numbers = np.full(len(values), np.nan)
-        return _with_gaps(numbers[:, None], values)
-    expected = f"numbers in {column.name!r}, as in fit"
-    if column.writing is not None and column.writing.example:
-        expected += f", where they are written like {column.writing.example!r}"
-    return _with_gaps(as_numbers(values, column.name, expected, column.parse)[:, None])
+    numbers = parsed_numbers(values, lambda value: _or_missing(column.parse(value)))
+    if numbers is None:  # dates of pandas
+        numbers = np.full(len(values), np.nan)
+    return _with_gaps(numbers[:, None], values)
 
 
 def _or_missing(parsed: float | None) -> float:
@@ -163,24 +154,18 @@ def _or_missing(parsed: float | None) -> float:
 
 
 def _dates(column: Column, values: np.ndarray) -> Encoded:
-    if column.is_chosen:
-        found = each_date(values, column.order)
-        return _with_gaps(calendar_parts(found, column.categories or ()), values)
-    dates = dates_in(values)
-    if dates is None and column.order:
-        dates = ordered_dates(values, column.order)
-    if dates is None:
-        expected = f"dates in {column.name!r}, as in fit"
-        row, example = stray_date(values, column.order)
-        raise StrayEntry(column.name, expected, example, row)
-    return _with_gaps(calendar_parts(dates, column.categories or ()))
+    dates = each_date(values, column.order)
+    if column.order:  # what is written as ISO 8601 has it can be nothing else
+        dates = dates.where(dates.notna(), each_date(values))
+    return _with_gaps(calendar_parts(dates, column.categories or ()), values)
 
 
-def _with_gaps(values: np.ndarray, entries: np.ndarray | None = None) -> Encoded:
-    """``values`` with the count of missing rows; of ``entries`` some may be strays."""
-    missing = int(np.isnan(values[:, 0]).sum()) if values.shape[1] else 0
-    absent = missing if entries is None else int(pd.isna(entries).sum())
-    return Encoded(values, missing, strays=missing - absent)
+def _with_gaps(numbers: np.ndarray, entries: np.ndarray) -> Encoded:
+    """``numbers`` with the counts of what is missing among ``entries``, and of what is stray."""
+    is_missing = pd.isna(entries)
+    strays = np.flatnonzero(np.isnan(numbers[:, :1]).any(axis=1) & ~is_missing)
+    stray = Stray(int(strays[0]), entries_of(entries[strays[:1]])[0]) if len(strays) else None
+    return Encoded(numbers, int(is_missing.sum()), strays=len(strays), stray=stray)
 
 
 def _places(column: Column, values: np.ndarray) -> Encoded:

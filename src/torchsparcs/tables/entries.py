@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -61,20 +61,16 @@ def number(value: Any) -> float | None:
     return parsed if math.isfinite(parsed) and "_" not in value else None
 
 
-class StrayEntry(ValueError):
-    """Something in a column of numbers or dates that is neither.
+class Stray(NamedTuple):
+    """Something in a column of numbers or dates that is neither, and its row from 0."""
 
-    Attributes:
-        example: one of them.
-    """
+    row: int
+    example: Any
 
-    def __init__(self, name: str, expected: str, example: Any, row: int):
-        self.example = example
-        kind = "text" if isinstance(example, str) else type(example).__name__
-        super().__init__(
-            f"Expected {expected}. Got {kind} in {name!r}, for instance {example!r} in row "
-            f"{row + 1:,}."
-        )
+    def words(self, name: str) -> str:
+        """What it is and where: "text in 'age', for instance 'n/a' in row 7"."""
+        kind = "text" if isinstance(self.example, str) else type(self.example).__name__
+        return f"{kind} in {name!r}, for instance {self.example!r} in row {self.row + 1:,}"
 
 
 def as_numbers(
@@ -83,12 +79,11 @@ def as_numbers(
     expected: str,
     parse: Callable[[Any], float | None] = number,
 ) -> np.ndarray:
-    """The column as float64; a StrayEntry where ``parse`` finds no number in one."""
+    """The column as float64; a ValueError where ``parse`` finds no number in one."""
     numbers = parsed_numbers(values, parse)
     if numbers is None:
-        entries = enumerate(entries_of(values))
-        row, example = next((row, value) for row, value in entries if parse(value) is None)
-        raise StrayEntry(name, expected, example, row)
+        strays = (Stray(*each) for each in enumerate(entries_of(values)) if parse(each[1]) is None)
+        raise ValueError(f"Expected {expected}. Got {next(strays).words(name)}.")
     return numbers
 
 

@@ -20,7 +20,6 @@ from torchsparcs.tables.columns import Table
 from torchsparcs.tables.encoding import Column
 from torchsparcs.tables.entries import (
     NUMBERS,
-    StrayEntry,
     check_finite,
     count_infinite,
     number,
@@ -226,20 +225,17 @@ class InputStatistics(_Statistics):
         parts, mixed = [], {}
         for index in self.places:
             column = self.columns[index]
-            if column.is_chosen:
-                encoded = column.encode(table, index)
-                parts.append(encoded.values)
-                self.strays[column.name] += encoded.strays
-                continue
-            if (column.categories if column.kind == "ordered" else ()) != table.order(index) or (
-                column.kind != "ordered" and table.is_categorical(index)
-            ):
+            is_other = (column.categories if column.kind == "ordered" else ()) != table.order(index)
+            is_other |= column.kind != "ordered" and table.is_categorical(index)
+            if is_other and not column.is_chosen:
                 mixed[column.name] = table.column(index).tolist()[0]
                 continue
-            try:
-                parts.append(column.encode(table, index).values)
-            except StrayEntry as stray:
-                mixed[column.name] = stray.example
+            encoded = column.encode(table, index)
+            parts.append(encoded.values)
+            if column.is_chosen:
+                self.strays[column.name] += encoded.strays
+            elif encoded.stray is not None:
+                mixed[column.name] = encoded.stray.example
         if mixed:
             raise MixedColumns([*mixed], next(iter(mixed.values())))
         return np.concatenate(parts, axis=1)

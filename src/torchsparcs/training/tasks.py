@@ -193,7 +193,7 @@ def check_data(
     with evaluation_mode(module):
         try:
             output = _outputs(module, x)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             if x.is_floating_point() or not _takes(module, x.to(_parameter(module).dtype)):
                 raise
             raise ValueError(
@@ -210,7 +210,7 @@ def _takes(module: nn.Module, x: Tensor) -> bool:
     """Whether ``module`` can be called with ``x``."""
     try:
         _outputs(module, x)
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         return False
     return True
 

@@ -23,7 +23,7 @@ function frontView(host) {
   }
   svg.append(draw("line", { class: "rule", x1: box.left, x2: box.right, y1: toY(facts.tolerance), y2: toY(facts.tolerance) }));
   const stairs = [];
-  for (const found of judged.filter((each) => each.pick !== "linear")) {
+  for (const found of judged.filter((each) => typeof each.pick === "number")) {
     if (stairs.length) stairs.push([toX(found.size), stairs[stairs.length - 1][1]]);
     stairs.push([toX(found.size), toY(found.score)]);
   }
@@ -120,7 +120,7 @@ function budgetPick() {
   if (!state.budget) return null;
   let best = null;
   facts.candidates.forEach((found, index) => {
-    if (found.pick === "linear" || found.size > state.budget) return;
+    if (typeof found.pick !== "number" || found.size > state.budget) return;
     if (best === null || found.told > facts.candidates[best].told) best = index;
   });
   return best;

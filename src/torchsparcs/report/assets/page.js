@@ -39,7 +39,7 @@ function switcherWords() {
   for (const row of byId("candidates").querySelectorAll("tbody tr")) row.classList.toggle("chosen", Number(row.dataset.index) === state.candidate);
   for (const row of document.querySelectorAll("#columns tbody tr")) markRead(row);
   const rule = candidate.rules.find((each) => each !== "linear");
-  const pick = candidate.pick === "linear" ? '"linear"' : rule ? `"${rule}"` : candidate.pick;
+  const pick = typeof candidate.pick === "string" ? `"${candidate.pick}"` : rule ? `"${rule}"` : candidate.pick;
   const folder = facts.folder === null ? "THE FOLDER OF THE SEARCH" : facts.folder;
   byId("snippet").textContent = [
     "from torchsparcs import load_result", "",

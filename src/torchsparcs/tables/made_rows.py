@@ -1,0 +1,98 @@
+"""Made rows: more rows like those of a table, each between a row and one of its neighbours.
+
+Nothing in them lies outside of what was seen: a fraction is somewhere between those of two rows,
+anything else is that of one of them.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from torchsparcs.tables.columns import Table
+
+LOOKED_AT, NEAREST = 200, 5  # rows of a kind among which neighbours are looked for
+AT_ONCE = 500  # rows
+SWAPPED = 0.1  # of the columns, in which a row has the neighbour's entry
+
+
+class MadeRows(NamedTuple):
+    """Rows as those of a table, and the two that each comes from, (made,) each."""
+
+    X: Any
+    base: np.ndarray
+    partner: np.ndarray
+
+
+def made_rows(X: Any, standard: np.ndarray, kinds: np.ndarray, count: int, seed: int) -> MadeRows:
+    """``count`` rows like those of ``X``.
+
+    Args:
+        standard: (rows, I), the same rows as numbers that can be compared.
+        kinds: (rows,), whole numbers; neighbours are of the same kind: a class, a part of a range.
+
+    >>> X = np.array([[0.0, 1], [1.0, 2], [5.0, 3]])
+    >>> made = made_rows(X, X, np.zeros(3, int), 10, 0).X
+    >>> made.shape, bool((made[:, 0] <= 5).all()), set(made[:, 1]) <= {1.0, 2.0, 3.0}
+    ((10, 2), True, True)
+    """
+    draw = np.random.default_rng(seed % 2**63)
+    base = draw.integers(0, len(standard), count)
+    partner = np.concatenate(
+        [
+            _neighbours(standard, kinds, some, draw)
+            for some in np.array_split(base, max(1, count // AT_ONCE))
+        ]
+    )
+    between = draw.random(count)
+    table = Table.of(X)
+    columns = []
+    for index in range(len(table.names)):
+        values = table.column(index)
+        share = np.where(draw.random(count) < SWAPPED, 1.0, between)
+        is_whole = not table.is_numeric(index) or _is_whole(values)
+        if is_whole:
+            columns.append(np.where(draw.random(count) < share, values[partner], values[base]))
+        else:
+            own = values[base].astype(np.float64)
+            mixed = own + share * (values[partner].astype(np.float64) - own)
+            columns.append(np.where(np.isnan(mixed), own, mixed))
+    return MadeRows(_like(X, table, columns), base, partner)
+
+
+def _neighbours(
+    standard: np.ndarray, kinds: np.ndarray, base: np.ndarray, draw: np.random.Generator
+) -> np.ndarray:
+    """For each of ``base`` one of the nearest rows of its kind among some that are drawn."""
+    partner = base.copy()
+    for kind in np.unique(kinds[base]):
+        mine, others = np.flatnonzero(kinds[base] == kind), np.flatnonzero(kinds == kind)
+        if len(others) < 2:
+            continue
+        others = draw.permutation(others)[:LOOKED_AT]
+        apart = standard[base[mine], None] - standard[None, others]
+        distance = np.einsum("ijk,ijk->ij", apart, apart)
+        distance[base[mine, None] == others] = np.inf
+        nearest = np.argsort(distance, axis=1, kind="stable")[:, :NEAREST]
+        chosen = draw.integers(0, min(NEAREST, len(others) - 1), len(mine))
+        partner[mine] = others[nearest[np.arange(len(mine)), chosen]]
+    return partner
+
+
+def _is_whole(values: np.ndarray) -> bool:
+    """Whether numbers are whole ones, all of them."""
+    present = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    return bool((present == np.round(present)).all())
+
+
+def _like(X: Any, table: Table, columns: list[np.ndarray]) -> Any:
+    if not table.is_frame:
+        return np.stack(columns, axis=1).astype(table.source.dtype)
+    import pandas as pd
+
+    frame = table.source
+    return pd.DataFrame(
+        {
+            label: pd.Series(values).astype(kind)
+            for label, values, kind in zip(frame.columns, columns, frame.dtypes, strict=True)
+        }
+    )

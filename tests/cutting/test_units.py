@@ -1,0 +1,152 @@
+"""Plain blocks of anybody's model lose what their readers can do without."""
+
+import copy
+
+import pytest
+import torch
+from anybodys import Gated, Residuals, settled
+from models import Bert, Vit, gap
+from torch import nn
+
+from torchsparcs import RefineConfig, SpectralNetwork, evaluate, extract
+from torchsparcs.blocks.finding import blocks_of
+from torchsparcs.cutting.units import BlockCuts, macs_of
+
+CONFIG = RefineConfig(epochs=1, lr=1e-4)
+
+
+def cut(model: nn.Module, x: torch.Tensor, share: float, unit: str = "parameters") -> nn.Module:
+    """``model`` with that share of what it has, refitted to what it said, not fine-tuned."""
+    cuts = BlockCuts(blocks_of(model, x[:2])[0], x[:2], unit)
+    with torch.no_grad():
+        y = model.eval()(x)
+    small = cuts.cut(model, [(x, y)], "regression", int(share * cuts.size(model)))["units"]
+    assert cuts.size(small) <= share * cuts.size(model)
+    return small
+
+
+def twice_(writer: nn.Module) -> None:
+    """Make the second half of the units copies of the first."""
+    with torch.no_grad():
+        for parameter in writer.parameters():
+            half = len(parameter) // 2
+            parameter[half:] = parameter[:half]
+
+
+@pytest.mark.parametrize("act", [nn.ReLU(), nn.Tanh(), nn.Softplus()])
+def test_copies_go_first_and_nobody_notices(act):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(5, 20), act, nn.Linear(20, 3)), 3 * torch.randn(300, 5)
+    twice_(model[0])
+    small = cut(model, x, 0.55)
+    assert small[0].out_features == small[2].in_features == 10
+    assert gap(small, model, x) < 0.05 * model(x).std()
+
+
+@pytest.mark.parametrize("is_one", [False, True])
+def test_a_gate_goes_with_its_value(is_one):
+    torch.manual_seed(0)
+    model, x = Gated(is_one), torch.randn(60, 5, 8)
+    for name in ("gate_up_proj",) if is_one else ("gate_proj", "up_proj"):
+        writer = getattr(model, name)
+        for part in writer.weight.data.split(12):
+            part[6:] = part[:6]
+    small = cut(model, x, 0.55)
+    assert small.down_proj.in_features == 6
+    assert gap(small, model, x) < 0.02
+
+
+@pytest.mark.parametrize("unit", ["parameters", "macs"])
+def test_convolutions_with_norms_between(unit):
+    torch.manual_seed(0)
+    model, x = settled(Residuals()), torch.randn(50, 1, 4, 4)
+    small = cut(model, x, 0.7, unit)
+    widths = [small.first.conv1.out_channels, small.first.conv2.out_channels]
+    assert small.first.bn1.num_features == small.first.conv2.in_channels == widths[0] < 6
+    assert small.first.bn2.running_var.shape == (widths[1],)
+    depthwise = small.second.conv[3]
+    assert depthwise.groups == depthwise.in_channels == small.second.conv[0].out_channels
+    plain = copy.deepcopy(model)
+    torch.manual_seed(1)
+    for name in ("first.conv2", "first.conv3", "second.conv.6"):
+        nn.init.zeros_(plain.get_submodule(name).weight)  # as if nothing were read
+    assert gap(small, model, x) < 0.5 * gap(plain, model, x)
+
+
+def test_multiply_adds_by_hand():
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5))
+    assert macs_of(model, torch.zeros(4, 2, 6, 6)) == 16 * 9 * 2 * 3 + 48 * 5
+
+
+@pytest.fixture
+def given() -> dict:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(120, 5, 8, generator=generator)
+    y = x[:, :, 0].mean(dim=1, keepdim=True).expand(-1, 4)
+    return {
+        "data": (x[:80], y[:80]),
+        "validation": (x[80:], y[80:]),
+        "task": "regression",
+        "config": CONFIG,
+        "progress": False,
+    }
+
+
+class TestExtract:
+    def test_a_budget_is_kept(self, given):
+        torch.manual_seed(0)
+        model = Vit(blocks=2)
+        before = copy.deepcopy(model.state_dict())
+        small = extract(model, **given, max_parameters=900)
+        assert sum(p.numel() for p in small.parameters()) <= 900
+        assert {*small.state_dict()} == {*before}
+        assert all(torch.equal(before[name], t) for name, t in model.state_dict().items())
+        assert evaluate(small, given["validation"], "regression").loss < 1
+
+    def test_a_budget_of_multiply_adds_and_some_blocks(self, given):
+        model = Vit(blocks=2)
+        most = macs_of(model, given["data"][0]) - 5 * 2 * 8 * 6
+        small = extract(model, **given, target="blocks.1.mlp", max_macs=most)
+        assert macs_of(small, given["data"][0]) <= most
+        assert small.blocks[0].mlp.fc1.out_features == 12
+        assert small.blocks[1].mlp.fc1.out_features <= 6
+
+    def test_without_a_budget_the_loss_decides(self, given):
+        given["config"] = RefineConfig(epochs=1, lr=1e-4, tolerance=1e9)
+        small = extract(Vit(blocks=1), **given)
+        assert small.blocks[0].mlp.fc1.out_features == 1
+
+    def test_one_that_cannot_be_reached(self, given):
+        with pytest.raises(ValueError, match=r"budget that can be reached\. Got 20: with a unit"):
+            extract(Vit(blocks=1), **given, max_parameters=20)
+
+    def test_spectral_networks_have_one_too(self, given):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), SpectralNetwork([40, 12, 4]))
+        nn.init.normal_(model[1].hidden_eigenvalues[0])
+        small = extract(model, **given, max_parameters=100)
+        assert 0 < sum(p.numel() for p in small.parameters()) <= 100
+
+    @pytest.mark.parametrize(
+        ("model", "options", "message"),
+        [
+            (Vit(), {"target": "head"}, r"Got 'head'\. 'head' reads 'blocks.0.mlp.fc2'"),
+            (Vit(), {"max_parameters": 9, "max_macs": 9}, "one budget"),
+            (Vit(), {"max_parameters": 0}, "one budget, at least 1"),
+            (
+                SpectralNetwork([8, 3, 4]),
+                {"max_macs": 9},
+                "max_parameters for a model with spectral",
+            ),
+            (SpectralNetwork([8, 3, 4]), {"target": "*"}, "no target where spectral networks"),
+        ],
+    )
+    def test_refusals(self, given, model, options, message):
+        with pytest.raises(ValueError, match=message):
+            extract(model, **given, **options)
+
+    def test_without_data_there_is_nothing_to_go_by(self):
+        with pytest.raises(ValueError, match="with a SpectralNetwork inside"):
+            extract(Bert())
+        with pytest.raises(ValueError, match="data, validation and task where there is a budget"):
+            extract(SpectralNetwork([8, 3, 4]), max_parameters=9)

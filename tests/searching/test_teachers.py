@@ -1,0 +1,207 @@
+"""Teachers of any form say the same; bad ones are told; their pupils learn from them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from shell import sparcs
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.svm import LinearSVC
+from torch import nn
+
+from torchsparcs import (
+    CompactNetwork,
+    SearchConfig,
+    SparcsClassifier,
+    load_result,
+    search,
+    to_onnx,
+)
+from torchsparcs.searching.lesson import Lesson
+from torchsparcs.searching.teachers import Teacher, labels_of
+from torchsparcs.tables.made_rows import made_rows
+from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
+
+ROWS = 150
+DRAW = np.random.default_rng(0)
+X = DRAW.normal(size=(ROWS, 3)).astype(np.float32).astype(float)
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
+SIDES = np.where(X[:, 0] + X[:, 1] > 0, "up", "down")
+THREE = np.digitize(X[:, 0], [-0.5, 0.5])
+KINK = np.abs(X[:, 0]) + 7
+QUICK = {
+    "config": SearchConfig(steps=20, longest=20, path=1, ways=("asleep",), shrink=0.3),
+    "widths": (8,),
+    "validation": 2,
+    "progress": False,
+}
+
+
+class TestForms:
+    def test_an_estimator_a_function_a_module_and_a_file_say_the_same(self, tmp_path):
+        model, target = LogisticRegression().fit(X, SIDES), Target.fit(SIDES)
+        network = CompactNetwork([3, 1], [(1, 0)])
+        with torch.no_grad():
+            network.block(1, 0).weight.copy_(torch.from_numpy(model.coef_))
+            network.block(1, 0).bias.copy_(torch.from_numpy(model.intercept_))
+        inputs = Inputs(tuple(Inputs.fit(X).columns), (0.0,) * 3, (1.0,) * 3)
+        from torchsparcs.export.deployment import DeployedNetwork
+
+        deployed = DeployedNetwork(network, Preprocessing(inputs, target))
+        to_onnx(deployed, tmp_path / "matrix.onnx", encoded=True)
+        expected = torch.from_numpy(model.predict_proba(X)[:, 1:]).float()
+        for form in (model, model.predict_proba, network, tmp_path / "matrix.onnx"):
+            said = Teacher(form, target).answers(X)
+            torch.testing.assert_close(said, expected, rtol=1e-4, atol=1e-5)
+
+    def test_a_file_by_the_names_of_columns(self, tmp_path):
+        result = search(FRAME, SIDES, **QUICK)
+        to_onnx(result.deployed("linear"), tmp_path / "columns.onnx")
+        said = Teacher(str(tmp_path / "columns.onnx"), result.target).answers(
+            FRAME[["c", "b", "a"]]
+        )
+        np.testing.assert_allclose(
+            said[:, 0], result.predict_proba(FRAME, "linear")[:, 1], atol=1e-5
+        )
+
+    def test_classes_are_in_the_order_of_the_target(self):
+        class Turned:
+            classes_ = ("up", "down")
+
+            def predict_proba(self, X):
+                return np.tile([0.9, 0.1], (len(X), 1))
+
+        assert Teacher(Turned(), Target.fit(SIDES)).answers(X)[0].item() == pytest.approx(0.9)
+
+    def test_estimators_and_the_command_take_one(self, tmp_path):
+        """Fitted by names of columns, which an estimator of ours does not pass on."""
+        model = LogisticRegression().fit(FRAME, SIDES)
+        options = {key: QUICK[key] for key in ("widths", "validation")}
+        pupil = SparcsClassifier(steps=20, teacher=model, random_state=0, **options)
+        assert pupil.fit(FRAME, SIDES).score(FRAME, SIDES) > 0.9
+        assert pupil.result_.settings["teacher"] == "LogisticRegression"
+        to_onnx(pupil.result_.deployed(), tmp_path / "model.onnx")
+        FRAME.assign(target=SIDES).to_csv(tmp_path / "t.csv", index=False)
+        run = sparcs(
+            "search",
+            tmp_path / "t.csv",
+            "--teacher",
+            tmp_path / "model.onnx",
+            "--steps",
+            20,
+            "--widths",
+            8,
+            "--out",
+            tmp_path / "run",
+        )
+        assert run.code == 0, run
+        assert load_result(tmp_path / "run").settings["teacher"] == "model.onnx"
+
+    def test_values_are_standardised(self):
+        model, target = LinearRegression().fit(X, KINK), Target.fit(KINK)
+        said = Teacher(model, target).answers(X)
+        np.testing.assert_allclose(target.in_units(said)[:, 0], model.predict(X), rtol=1e-5)
+
+    def test_labels_stand_for_a_target_that_is_not_there(self):
+        model = LogisticRegression().fit(X, THREE)
+        assert (labels_of(model, X) == model.predict(X)).all()
+        assert (labels_of(model.predict_proba, X) == model.predict(X)).all()
+        assert labels_of(lambda X: X[:, :1] * 2.5, X).tolist() == (X[:, 0] * 2.5).tolist()
+
+
+class TestBadOnes:
+    @pytest.mark.parametrize(
+        ("teacher", "y", "words"),
+        [
+            (3, SIDES, "Expected a teacher: a fitted estimator.*Got int"),
+            ("none.onnx", SIDES, "There is none at none.onnx"),
+            (LinearSVC().fit(X, SIDES), SIDES, "predict_proba. LinearSVC has labels alone"),
+            (LogisticRegression(), SIDES, "LogisticRegression ended with NotFittedError"),
+            (LogisticRegression().fit(X[:, :2], SIDES), SIDES, "ended with ValueError.*2 features"),
+            (LogisticRegression().fit(X, THREE), SIDES, "classes down, up. Got 0, 1, 2"),
+            (lambda X: np.full((len(X), 3), 1 / 3), SIDES, r"2 classes.*shape \(20, 3\)"),
+            (lambda X: np.full((len(X), 2), 0.7), SIDES, "add up to one, from <lambda>"),
+            (lambda X: X[:, 0] * np.nan, KINK, "Got 20 that are not, the first in row 0"),
+            (lambda X: ["a"] * len(X), KINK, "Expected numbers from <lambda>"),
+            (lambda X: DRAW.random(len(X)), KINK, "same answers again. <lambda> changed them"),
+            (nn.Linear(2, 1), KINK, "Linear ended with RuntimeError"),
+        ],
+        ids=str,
+    )
+    def test_are_told_before_anything_is_done(self, teacher, y, words):
+        with pytest.raises(ValueError, match=words):
+            search(X, y, teacher=teacher, **QUICK)
+
+    def test_a_damaged_file(self, tmp_path):
+        (tmp_path / "bad.onnx").write_bytes(b"nothing")
+        with pytest.raises(ValueError, match=r"Expected an ONNX file as the teacher\. bad\.onnx"):
+            search(X, SIDES, teacher=tmp_path / "bad.onnx", **QUICK)
+
+    def test_extra_rows_need_one(self):
+        with pytest.raises(ValueError, match="Expected a teacher for extra_rows"):
+            search(X, SIDES, extra_rows=X, **QUICK)
+
+
+class TestMadeRows:
+    def test_lie_between_two_rows_of_a_kind(self):
+        frame = FRAME.assign(
+            city=DRAW.choice(["Rome", "Oslo"], ROWS), whole=DRAW.integers(0, 9, ROWS)
+        )
+        made, base, partner = made_rows(frame, X, THREE, 400, 0)
+        assert (made.dtypes == frame.dtypes).all()
+        assert (THREE[base] == THREE[partner]).all()
+        assert (base != partner).all()
+        low, high = np.minimum(X[base], X[partner]), np.maximum(X[base], X[partner])
+        numbers = made[["a", "b", "c"]].to_numpy()
+        assert ((numbers >= low - 1e-9) & (numbers <= high + 1e-9)).all()
+        for name in ("city", "whole"):
+            both = np.stack([frame[name].to_numpy()[base], frame[name].to_numpy()[partner]])
+            assert (both == made[name].to_numpy()).any(axis=0).all()
+        nearer = np.linalg.norm(X[base] - X[partner], axis=1).mean()
+        assert nearer < 0.7 * np.linalg.norm(X[base] - X[DRAW.permutation(base)], axis=1).mean()
+
+    def test_of_rows_that_judge_count_for_nobody_they_judge(self):
+        teacher = Teacher(lambda X: np.abs(X[:, 0]), Target.fit(KINK))
+        preprocessing = Preprocessing(Inputs.fit(X), teacher.target)
+        lesson = Lesson.of(teacher, preprocessing, X, X[:5] * 0.5, 0)
+        fitted = torch.ones(2, ROWS)
+        fitted[0, ::2] = 0
+        weights = lesson.weights(fitted)
+        seen = (lesson.parents % 2 == 1) | (lesson.parents < 0)
+        assert ((weights[0] > 0) == seen.all(dim=1)).all()
+        assert weights.sum(dim=1).tolist() == pytest.approx(fitted.sum(dim=1).tolist())
+        some = lesson.at(torch.arange(0, ROWS, 3))
+        assert len(some.said) == ROWS / 3
+        assert (some.parents < ROWS / 3).all()
+        assert (some.inputs[-5:] == lesson.inputs[-5:]).all()  # those of nobody are everybody's
+
+
+class TestPupils:
+    def test_without_a_target_the_teacher_is_what_counts(self):
+        result = search(X, teacher=LogisticRegression().fit(X, SIDES), **QUICK)
+        assert result.settings["teacher"] == "LogisticRegression"
+        assert result.target.classes == ("down", "up")
+        assert result.best().score > 0.95
+
+    def test_noisy_labels_are_read_through_the_teacher(self):
+        """One in four labels is wrong, and the teacher knows better."""
+        noisy = np.where(DRAW.random(ROWS) < 0.25, np.where(SIDES == "up", "down", "up"), SIDES)
+        wise = LogisticRegression(C=100).fit(X, SIDES)
+        fresh = np.random.default_rng(5).normal(size=(500, 3))
+        plain = search(X, noisy, **QUICK).fidelity(wise, fresh, wise.predict(fresh), "best")
+        taught = search(X, noisy, teacher=wise, extra_rows=fresh[:100], **QUICK)
+        kept = taught.fidelity(wise, fresh, wise.predict(fresh), "best")
+        assert kept.agreement > 0.9
+        assert kept.divergence < plain.divergence
+        assert kept.score == kept.agreement
+        assert kept.teacher_score == 1
+        assert len(kept.disagreed) == 10
+
+    def test_fidelity_of_numbers(self):
+        result = search(X, KINK, **QUICK)
+        kept = result.fidelity(lambda X: np.abs(X[:, 0]) + 7, X, KINK, "best")
+        assert kept.teacher_score == pytest.approx(1)
+        assert kept.score == pytest.approx(result.score(X, KINK, "best"))
+        assert kept.divergence == pytest.approx(1 - kept.score, rel=1e-3)
+        assert kept.agreement > 0.8
+        assert result.fidelity(lambda X: X[:, 0], X).score is None
