@@ -9,6 +9,8 @@ import torch
 
 from torchsparcs import SearchConfig
 
+collect_ignore = ["typed.py"]  # it is read by the type checker alone
+
 BRIEF = {"steps": 30, "epochs": 1, "path": 1, "ways": 1, "shrink": 0.3}  # of ways the first
 
 

@@ -126,7 +126,6 @@ class TestBadOnes:
             (lambda X: DRAW.random(len(X)), KINK, "same answers again. <lambda> changed them"),
             (nn.Linear(2, 1), KINK, "Linear ended with RuntimeError"),
         ],
-        ids=str,
     )
     def test_are_told_before_anything_is_done(self, teacher, y, words):
         with pytest.raises(ValueError, match=words):
