@@ -76,6 +76,17 @@ def test_convolutions_with_norms_between(unit):
 def test_multiply_adds_by_hand():
     model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 5))
     assert macs_of(model, torch.zeros(4, 2, 6, 6)) == 16 * 9 * 2 * 3 + 48 * 5
+    up = nn.ConvTranspose2d(4, 6, 2, stride=2)  # each of 5 · 7 places meets every weight
+    assert macs_of(up, torch.zeros(1, 4, 5, 7)) == 5 * 7 * 4 * 6 * 4
+
+
+def test_biases_stay_free_where_weights_are_frozen():
+    model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+    model[0].weight.requires_grad_(False)
+    model[2].bias.requires_grad_(False)
+    small = cut(model, torch.randn(40, 5), 0.6)
+    frozen = [name for name, p in small.named_parameters() if not p.requires_grad]
+    assert frozen == ["0.weight", "2.bias"]
 
 
 @pytest.fixture
@@ -117,8 +128,12 @@ class TestExtract:
         assert small.blocks[0].mlp.fc1.out_features == 1
 
     def test_one_that_cannot_be_reached(self, given):
-        with pytest.raises(ValueError, match=r"budget that can be reached\. Got 20: with a unit"):
-            extract(Vit(blocks=1), **given, max_parameters=20)
+        expected = r"budget that can be reached\. Got 20 {}: with a unit"
+        with pytest.raises(ValueError, match=expected.format("macs")):
+            extract(Vit(blocks=1), **given, max_macs=20)
+        head = nn.Sequential(nn.Flatten(), nn.Linear(40, 8), SpectralNetwork([8, 3, 4]))
+        with pytest.raises(ValueError, match=expected.format("parameters")):  # 328 are besides
+            extract(head, **given, max_parameters=20)
 
     def test_spectral_networks_have_one_too(self, given):
         torch.manual_seed(0)

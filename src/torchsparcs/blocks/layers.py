@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.spectral.layer_kinds import CONVOLUTIONS
+from torchsparcs.spectral.layer_kinds import CONVOLUTIONS, TRANSPOSED
 from torchsparcs.spectral.linear_maps import patches
 
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)
@@ -48,7 +48,8 @@ def weight_of(layer: Any) -> Tensor:
 
 def axis_of(layer: nn.Module) -> int:
     """The axis of the units in what it reads and writes, counted from the end."""
-    return -1 - len(layer.kernel_size) if isinstance(layer, CONVOLUTIONS) else -1
+    is_convolution = isinstance(layer, (*CONVOLUTIONS, *TRANSPOSED))
+    return -1 - len(layer.kernel_size) if is_convolution else -1
 
 
 def patches_of(layer: Any, input: Tensor) -> Tensor:
@@ -95,11 +96,17 @@ def _changed(layer: Any, weight: Tensor, bias: Tensor | None) -> nn.Module:
     memo: dict[int, Any] = {id(old_weight): None, id(old_bias): None}
     smaller = copy.deepcopy(layer, memo)
     turned = weight.T if is_transposed(layer) else weight
-    free = old_weight.requires_grad
-    smaller.weight = nn.Parameter(turned.to(old_weight).clone().contiguous(), free)
-    smaller.bias = None if bias is None else nn.Parameter(bias.to(old_weight).clone(), free)
+    smaller.weight = _like(turned, old_weight)
+    smaller.bias = (
+        None if bias is None else _like(bias, old_weight if old_bias is None else old_bias)
+    )
     for names, count in ((COUNTS_OUT, weight.shape[0]), (COUNTS_IN, weight.shape[1])):
         for name in names:
             if hasattr(layer, name):
                 setattr(smaller, name, count)
     return smaller
+
+
+def _like(values: Tensor, old: Tensor) -> nn.Parameter:
+    """A parameter with other numbers than ``old``, of its dtype, and frozen if it is."""
+    return nn.Parameter(values.to(old).clone().contiguous(), old.requires_grad)

@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import torch
 from torch import Tensor, nn
@@ -160,17 +160,17 @@ def extract(
         )
     check_data(module, data, task)
     check_data(module, validation, task, name="validation data")
-    largest = None
-    if max_parameters is not None:
-        own = sum(p.numel() for network in networks for p in network.parameters())
-        largest = max_parameters - sum(p.numel() for p in module.parameters()) + own
+    own = sum(p.numel() for network in networks for p in network.parameters())
+    besides = sum(p.numel() for p in module.parameters()) - own
+    largest = None if max_parameters is None else max_parameters - besides
+    options: dict[str, Any] = {"largest": largest, "besides": besides, "progress": progress}
     here, there = (_features(module, networks, part) for part in (data, validation))
     if here is not None and there is not None:
         (head,) = networks
         exact, given_all = compact[id(head)], (here, there, task, config)
-        compact[id(head)] = _refined(head, exact, given_all, largest, progress=progress)
+        compact[id(head)] = _refined(head, exact, given_all, options)
         return _compared(_replaced(module, compact), module)
-    model = refine_model(whole, data, validation, task, config, largest=largest, progress=progress)
+    model = refine_model(whole, data, validation, task, config, **options)
     return _compared(model, module)
 
 
@@ -265,13 +265,13 @@ def _exact(network: SpectralModule, keep: Sequence[Tensor] | None) -> CompactNet
 
 
 def _refined(
-    head: SpectralModule, exact: nn.Module, given: Given, largest: int | None, *, progress: bool
+    head: SpectralModule, exact: nn.Module, given: Given, options: dict[str, Any]
 ) -> nn.Module:
     """What ``head`` is exactly, cut as far as data, validation, task and config allow."""
-    if isinstance(exact, CompactNetwork) and largest is None:
-        return refine(exact, *given, progress=progress).train(head.training)
+    if isinstance(exact, CompactNetwork) and options["largest"] is None:
+        return refine(exact, *given, progress=options["progress"]).train(head.training)
     normalise = isinstance(head, SpectralChain) and head.normalise
-    refined = refine_model(exact, *given, normalise=normalise, largest=largest, progress=progress)
+    refined = refine_model(exact, *given, normalise=normalise, **options)
     return refined.train(head.training)
 
 

@@ -137,7 +137,11 @@ class Ladder(Generic[Network, Verdict]):
 
 
 def last_within(
-    rungs: Iterable[Rung[Network, Verdict]], allowance: float, show: Callable[[str], None]
+    rungs: Iterable[Rung[Network, Verdict]],
+    allowance: float,
+    show: Callable[[str], None],
+    *,
+    unit: str = "parameters",
 ) -> Rung[Network, Verdict]:
     """The last of ``rungs`` whose loss is at most ``allowance`` higher than the lowest so far.
 
@@ -145,7 +149,7 @@ def last_within(
     """
     best, limit, passed = None, math.inf, 0
     for rung in rungs:
-        show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {limit:.4g}")
+        show(f"{rung.parameters:,} {unit}, loss {rung.loss:.4g}, allowed {limit:.4g}")
         if best is None or rung.loss <= limit:
             best, limit, passed = rung, min(limit, rung.loss + allowance), 0
         elif (passed := passed + 1) > PASSED_OVER:
@@ -155,16 +159,27 @@ def last_within(
 
 
 def first_within(
-    rungs: Iterable[Rung[Network, Verdict]], largest: int, show: Callable[[str], None]
+    rungs: Iterable[Rung[Network, Verdict]],
+    largest: int,
+    show: Callable[[str], None],
+    *,
+    unit: str = "parameters",
+    besides: int = 0,
 ) -> Rung[Network, Verdict]:
-    """The first of ``rungs`` that has at most ``largest`` of what counts; else a ValueError."""
+    """The first of ``rungs`` that has at most ``largest`` of what counts; else a ValueError.
+
+    Args:
+        unit: what counts, by its name.
+        besides: how many more there are that no rung counts, and that the budget did.
+    """
     for rung in rungs:
-        show(f"{rung.parameters:,} parameters, loss {rung.loss:.4g}, allowed {largest:,}")
+        size, most = rung.parameters + besides, largest + besides
+        show(f"{size:,} {unit}, loss {rung.loss:.4g}, allowed {most:,}")
         if rung.parameters <= largest:
             return rung
     raise ValueError(
-        f"Expected a budget that can be reached. Got {largest:,}: with a unit left in each block "
-        f"there are {rung.parameters:,}."
+        f"Expected a budget that can be reached. Got {most:,} {unit}: with a unit left in each "
+        f"block there are {size:,}."
     )
 
 

@@ -46,7 +46,10 @@ class Fit(NamedTuple):
 
 
 class Cuts(Protocol):
-    """What can go of a model: how much there is of it, and copies with less."""
+    """What can go of a model: how much there is of it, in which unit, and copies with less."""
+
+    @property
+    def unit(self) -> str: ...
 
     def size(self, model: nn.Module) -> int: ...
 
@@ -58,6 +61,8 @@ class Cuts(Protocol):
 
 class CompactCuts:
     """The compact networks inside a model, or the chain that it is."""
+
+    unit = "parameters"
 
     def size(self, model: nn.Module) -> int:
         return size_of(model)
@@ -255,13 +260,15 @@ def refine_model(
     normalise: bool = False,
     cuts: Cuts | None = None,
     largest: int | None = None,
+    besides: int = 0,
     progress: bool = True,
 ) -> nn.Module:
     """The last model on the way down whose validation loss is within the tolerance.
 
-    With ``largest``, the first that is no larger, whatever its loss.
+    With ``largest``, the first that is no larger, whatever its loss; ``besides`` is what a budget
+    counts that no cut does.
     """
-    config = config or RefineConfig()
+    config, cuts = config or RefineConfig(), cuts or CompactCuts()
     tuning = config.tuning(task, schedule="warm_cosine")
     like = next(model.parameters())
     if isinstance(model, CompactChain):
@@ -282,5 +289,5 @@ def refine_model(
             cuts=cuts,
         )
         if largest is None:
-            return last_within(rungs, allowance, show).network
-        return first_within(rungs, largest, show).network
+            return last_within(rungs, allowance, show, unit=cuts.unit).network
+        return first_within(rungs, largest, show, unit=cuts.unit, besides=besides).network

@@ -17,6 +17,7 @@ from torchsparcs.blocks.layers import axis_of, weight_of, with_channels
 from torchsparcs.cutting.models import calls_of
 from torchsparcs.cutting.removal import cut_to_budget
 from torchsparcs.cutting.unit_layers import Heard, Layer, heard_by_readers
+from torchsparcs.spectral.layer_kinds import TRANSPOSED
 from torchsparcs.training.data import Pair
 from torchsparcs.training.tasks import LossFunction
 
@@ -176,7 +177,9 @@ def macs_of(model: nn.Module, example: Tensor) -> int:
         or type(module).__name__ == "Conv1D"
     }
     total = 0
-    for name, _, output in calls_of(model, layers, example[:1]).made:
-        weight = weight_of(layers[name])
-        total += output.numel() // output.shape[axis_of(layers[name])] * weight.numel()
+    for name, arrived, output in calls_of(model, layers, example[:1]).made:
+        layer = layers[name]
+        # a transposed convolution has a product of each weight for each place that it reads
+        places = arrived if isinstance(layer, TRANSPOSED) else output
+        total += places.numel() // places.shape[axis_of(layer)] * weight_of(layer).numel()
     return total
