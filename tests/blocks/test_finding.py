@@ -98,6 +98,57 @@ def test_what_is_no_block_says_why(model, reason):
         matching(blocks, reasons, ["down"])
 
 
+class Between(nn.Module):
+    """Six units, and a function of them and of what the reader makes of them."""
+
+    def __init__(self, function, between: nn.Module | None = None):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down, self.function = nn.Linear(4, 6), nn.Linear(6, 4), function
+        self.between = between or nn.ReLU()
+        self.register_buffer("mask", torch.ones(6))
+
+    def forward(self, x):
+        return self.function(self, self.between(self.up(x)))
+
+
+def glu(n: int, between: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 2 * n), between, nn.GLU(), nn.Linear(n, 4))
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (Between(lambda m, h: m.down(h) * (h.argmax(-1) > 3)[:, None]), "hears them elsewhere too"),
+        (Between(lambda m, h: m.down(h / (1 + h.detach().norm()))), "'down' hears other things"),
+        (Between(lambda m, h: m.down(h / h.shape[-1])), "'down' hears other things"),
+        (Between(lambda m, h: m.down(h * m.mask)), r"or fewer, the model fails \(The size"),
+        (glu(3, nn.BatchNorm1d(6)), "through a BatchNorm1d at '1' with 6 channels, not one for"),
+        (glu(3, nn.PReLU(6)), "through a PReLU at '1' with 6 channels, not one for each unit"),
+    ],
+)
+def test_what_gradients_do_not_tell(model, reason):
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    x = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
+    blocks, reasons = blocks_of(model, x)
+    assert not blocks
+    with pytest.raises(ValueError, match=reason):
+        matching(blocks, reasons, ["*"])
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_an_image_made_flat_and_normalised():
+    layers = nn.Conv1d(2, 4, 1), nn.Flatten(), nn.BatchNorm1d(20), nn.Linear(20, 3)
+    _, reasons = blocks_of(nn.Sequential(*layers), torch.randn(3, 2, 5))
+    assert "BatchNorm1d at '2' with 20 channels" in reasons["3"]
+
+
+def test_a_normalisation_without_parameters_stands_between():
+    model = Between(lambda m, h: m.down(h.relu()), nn.BatchNorm1d(6, affine=False))
+    assert told(model, torch.randn(3, 4)) == [("", 6, ("between",))]
+
+
 def test_a_tensor_in_two_places_is_left_alone():
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     model[2].weight = model[0].weight

@@ -7,6 +7,7 @@ import torch
 from anybodys import Gated, Residuals, settled
 from models import Bert, Vit, gap
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from torchsparcs import RefineConfig, SpectralNetwork, evaluate, extract
 from torchsparcs.blocks.finding import blocks_of
@@ -71,6 +72,12 @@ def test_convolutions_with_norms_between(unit):
     for name in ("first.conv2", "first.conv3", "second.conv.6"):
         nn.init.zeros_(plain.get_submodule(name).weight)  # as if nothing were read
     assert gap(small, model, x) < 0.5 * gap(plain, model, x)
+
+
+def test_a_normalisation_without_parameters_loses_units_too():
+    layers = nn.Linear(5, 8), nn.BatchNorm1d(8, affine=False), nn.ReLU(), nn.Linear(8, 3)
+    small = cut(nn.Sequential(*layers), torch.randn(40, 5), 0.6)
+    assert len(small[1].running_mean) == small[1].num_features == small[0].out_features < 8
 
 
 def test_multiply_adds_by_hand():
@@ -159,6 +166,11 @@ class TestExtract:
     def test_refusals(self, given, model, options, message):
         with pytest.raises(ValueError, match=message):
             extract(model, **given, **options)
+
+    def test_layers_that_make_their_weights_are_left_alone(self, given):
+        model = nn.Sequential(nn.Flatten(), weight_norm(nn.Linear(40, 6)), nn.Linear(6, 4))
+        with pytest.raises(ValueError, match=r"weights of their own\. Got '1'"):
+            extract(model, **given)
 
     def test_without_data_there_is_nothing_to_go_by(self):
         with pytest.raises(ValueError, match="with a SpectralNetwork inside"):

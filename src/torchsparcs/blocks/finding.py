@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.blocks.layers import axis_of, is_between, weight_of
+from torchsparcs.blocks.halving import Halving
+from torchsparcs.blocks.layers import axis_of, channel_count, has_own_weights, is_between, weight_of
 from torchsparcs.blocks.tracing import Call, Trace, leaves_of, traced
 from torchsparcs.files.reading import quoted
 
@@ -92,7 +93,36 @@ def blocks_of(model: nn.Module, example: Any) -> tuple[list[Block], dict[str, st
             for block in owners:
                 blocks.remove(block)
                 reasons[block.readers[0]] = "is called several times, each time in another way"
-    return blocks, reasons
+    return _halved(model, blocks, example, reasons), reasons
+
+
+def _halved(
+    model: nn.Module, blocks: Sequence[Block], example: Any, reasons: dict[str, str]
+) -> list[Block]:
+    """Those that can do without some of their units; of the others, ``reasons`` say why not."""
+    if not blocks:
+        return []
+    layers = [name for block in blocks for name in (*block.writers, *block.readers)]
+    trial, left = Halving(model, [*dict.fromkeys(layers)], example), list[Block]()
+    for block in blocks:
+        why = trial.reason_against(block.writers, block.readers, block.between, block.units)
+        if why:
+            heard = quoted([*block.writers][:4])
+            reasons |= dict.fromkeys(block.readers, f"reads {heard}: {why}")
+        else:
+            left.append(block)
+    return left
+
+
+def check_own_weights(model: nn.Module, blocks: Sequence[Block]) -> None:
+    """Expect layers with weights of their own in ``blocks``; else a ValueError."""
+    for block in blocks:
+        for name in (*block.writers, *block.readers, *block.between):
+            if not has_own_weights(model.get_submodule(name)):
+                raise ValueError(
+                    f"Expected layers with weights of their own. Got {name!r}, which makes them: "
+                    "by weight normalisation, adapters, or eigenvalues that it has already."
+                )
 
 
 def matching(
@@ -142,6 +172,7 @@ class _Finder:
             for name, m in model.named_modules()
             for p in m.parameters(recurse=False)
         }
+        self.owners |= {id(m): (name, model.get_submodule(name)) for name, m in trace.marks.items()}
         self.heard = {id(call): leaves_of(call.input) for call in trace.calls}
         self.readers: dict[int, list[Call]] = {}
         for call in trace.calls:
@@ -176,7 +207,7 @@ class _Finder:
             for writer in writers:
                 if reason := _mixed(writer, one, units):
                     return f"reads {names}: {reason}"
-        between = self._between(readers)
+        between = self._between(readers, units)
         if isinstance(between, str):
             return f"reads {names} through {between}"
         return Block(
@@ -194,10 +225,10 @@ class _Finder:
         heard = self.heard[id(reader)]
         return [call for leaf, call in self.by_leaf.items() if leaf in heard]
 
-    def _between(self, readers: Sequence[Call]) -> tuple[str, ...] | str:
-        """The modules whose parameters the units pass, the last ones first.
+    def _between(self, readers: Sequence[Call], units: int) -> tuple[str, ...] | str:
+        """The modules with numbers for each channel that the units pass, the last ones first.
 
-        In words, one that is not known.
+        In words, one that is not known, or has others than one for each unit.
         """
         names: dict[str, None] = {}
         for leaf in dict.fromkeys(leaf for r in readers for leaf in self.heard[id(r)]):
@@ -207,6 +238,9 @@ class _Finder:
             if module is None or not is_between(module):
                 kind = type(module).__name__ if module is not None else "parameter"
                 return f"a {kind} at {name!r}, of which it is not known what it has for each unit"
+            if (count := channel_count(module)) not in (1, units):
+                kind = type(module).__name__
+                return f"a {kind} at {name!r} with {count:,} channels, not one for each unit"
             names[name] = None
         return tuple(names)
 

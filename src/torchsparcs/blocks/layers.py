@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from torchsparcs.spectral.layer_kinds import CONVOLUTIONS, TRANSPOSED
 from torchsparcs.spectral.linear_maps import patches
@@ -35,10 +36,21 @@ def is_transposed(module: nn.Module) -> bool:
 
 
 def is_between(module: nn.Module) -> bool:
-    """Whether ``module`` has parameters, some for each channel, and mixes no channels."""
+    """Whether ``module`` has numbers, some for each channel, and mixes no channels."""
     if isinstance(module, CONVOLUTIONS):
         return module.groups == module.in_channels == module.out_channels
     return isinstance(module, (*NORMS, nn.PReLU))
+
+
+def has_own_weights(module: nn.Module) -> bool:
+    """Whether the weight of ``module``, if any, is its parameter, and not made of others."""
+    return "weight" in module._parameters and not parametrize.is_parametrized(module)
+
+
+def channel_count(module: Any) -> int:
+    """For how many channels a module that stands between has numbers; 1: for all the same."""
+    names = ("num_features", "num_parameters", "out_channels")
+    return next(getattr(module, name) for name in names if hasattr(module, name))
 
 
 def weight_of(layer: Any) -> Tensor:
@@ -46,7 +58,7 @@ def weight_of(layer: Any) -> Tensor:
     return layer.weight.T if is_transposed(layer) else layer.weight
 
 
-def axis_of(layer: nn.Module) -> int:
+def axis_of(layer: Any) -> int:
     """The axis of the units in what it reads and writes, counted from the end."""
     is_convolution = isinstance(layer, (*CONVOLUTIONS, *TRANSPOSED))
     return -1 - len(layer.kernel_size) if is_convolution else -1
@@ -60,10 +72,15 @@ def patches_of(layer: Any, input: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def with_rows(layer: nn.Module, kept: Tensor) -> nn.Module:
-    """A copy of a writer with the rows in ``kept``, (out,) bool."""
-    bias = getattr(layer, "bias", None)
-    return _changed(layer, weight_of(layer)[kept], None if bias is None else bias[kept])
+def with_units(layer: nn.Module, written: Tensor | None, read: Tensor | None) -> nn.Module:
+    """A copy of a layer with some of the units that it writes, or reads, (units,) bool."""
+    weight, bias = weight_of(layer), getattr(layer, "bias", None)
+    if written is not None:
+        rows = written.repeat(len(weight) // len(written))
+        weight, bias = weight[rows], None if bias is None else bias[rows]
+    if read is not None:
+        weight = weight[:, read.repeat_interleave(weight.shape[1] // len(read))]
+    return _changed(layer, weight, bias)
 
 
 @torch.no_grad()

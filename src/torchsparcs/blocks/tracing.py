@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.blocks.layers import is_layer
+from torchsparcs.blocks.layers import is_between, is_layer
 from torchsparcs.training.tasks import restored_mode
 
 
@@ -29,10 +29,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Trace:
-    """The calls in their order, and the leaves that the outputs of the model depend on."""
+    """The calls in their order, and the leaves that the outputs of the model depend on.
+
+    Modules that stand between layers and have no parameters, as a normalisation may, give theirs
+    times a leaf of their own, which is one: ``marks`` are these by name.
+    """
 
     calls: list[Call]
     ends: set[int]
+    marks: dict[str, Tensor]
 
 
 @torch.inference_mode(False)
@@ -43,6 +48,7 @@ def traced(model: nn.Module, example: Any) -> Trace:
     ``example`` is an input, a tuple of several, or a dict of named ones.
     """
     calls: list[Call] = []
+    marks: dict[str, Tensor] = {}
 
     def keep(name: str) -> Callable[..., Tensor]:
         def hook(module: nn.Module, inputs: tuple, named: dict, output: Tensor) -> Tensor:
@@ -54,8 +60,19 @@ def traced(model: nn.Module, example: Any) -> Trace:
 
         return hook
 
+    def mark(name: str) -> Callable[..., Tensor]:
+        def hook(_: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
+            return output * marks.setdefault(name, output.new_ones(()).requires_grad_())
+
+        return hook
+
     layers = {id(m): (name, m) for name, m in model.named_modules() if is_layer(m)}
     hooks = [m.register_forward_hook(keep(name), with_kwargs=True) for name, m in layers.values()]
+    hooks += [
+        m.register_forward_hook(mark(name))
+        for name, m in model.named_modules()
+        if is_between(m) and not [*m.parameters()]
+    ]
     frozen = [p for p in model.parameters() if p.is_floating_point() and not p.requires_grad]
     try:
         for parameter in frozen:
@@ -69,7 +86,7 @@ def traced(model: nn.Module, example: Any) -> Trace:
         for hook in hooks:
             hook.remove()
     ends = {leaf for tensor in tensors_in(output) for leaf in leaves_of(tensor)}
-    return Trace(calls, ends)
+    return Trace(calls, ends, marks)
 
 
 def called(model: nn.Module, example: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.blocks.finding import blocks_of, matching
+from torchsparcs.blocks.finding import blocks_of, check_own_weights, matching
 from torchsparcs.blocks.spectral import made_plain, spectral_blocks
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.direct import direct_space, fold_constants, keep_neurons, simplified
@@ -209,7 +209,9 @@ def _plain_cut(
     like = next(p for p in module.parameters() if p.is_floating_point())
     example = some_rows(data, 2, 0, like)[0][0]
     blocks, reasons = blocks_of(module, example)
-    cuts = BlockCuts(matching(blocks, reasons, targets), example, budget[0])
+    chosen = matching(blocks, reasons, targets)
+    check_own_weights(module, chosen)
+    cuts = BlockCuts(chosen, example, budget[0])
     return refine_model(
         module, data, validation, task, config, cuts=cuts, largest=budget[1], progress=progress
     )

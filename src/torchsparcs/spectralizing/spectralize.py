@@ -8,9 +8,8 @@ from itertools import pairwise
 from typing import Any, Literal, TypeVar, overload
 
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 
-from torchsparcs.blocks.finding import blocks_of, matching
+from torchsparcs.blocks.finding import blocks_of, check_own_weights, matching
 from torchsparcs.blocks.spectral import spectralize_block_
 from torchsparcs.files.reading import quoted
 from torchsparcs.spectral.chain import SpectralChain
@@ -170,13 +169,7 @@ def _with_eigenvalues(module: nn.Module, targets: Sequence[str], example: Any) -
     """A copy of ``module`` whose blocks at ``targets`` have eigenvalues where they stand."""
     blocks, reasons = blocks_of(module, example)
     chosen = matching(blocks, reasons, targets)
-    for block in chosen:
-        for name in (*block.writers, *block.readers, *block.between):
-            if parametrize.is_parametrized(module.get_submodule(name)):
-                raise ValueError(
-                    f"Expected layers with weights of their own. Got {name!r}, which makes them: "
-                    "by weight normalisation, adapters, or eigenvalues that it has already."
-                )
+    check_own_weights(module, chosen)
     result = copy.deepcopy(module)
     for block in chosen:
         spectralize_block_(result, block, example)
