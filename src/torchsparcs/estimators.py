@@ -90,6 +90,8 @@ class _Sparcs(BaseEstimator):
         if self.pick not in PICKS:
             raise ValueError(f"Expected pick to be one of {', '.join(PICKS)}. Got {self.pick!r}.")
         goes_on = bool(self.warm_start) and hasattr(self, "result_")
+        if goes_on and self.teacher is not None:
+            raise ValueError("Expected no teacher in a fit that goes on: it fine-tunes by labels.")
         table, target = self._checked_table(X, y, reset=not goes_on)
         weight = weights_of(sample_weight, len(target))
         if is_splitter(self.validation):

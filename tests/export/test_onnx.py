@@ -61,6 +61,13 @@ def test_other_architectures_and_activations(tmp_path, widths, activation):
     check(tmp_path / "network.onnx", network, widths[0])
 
 
+def test_rows_of_rows(tmp_path):
+    network, rows = compact(), torch.randn(4, 5, 3)
+    to_onnx(network, tmp_path / "network.onnx", example=rows)
+    (got,) = session_of(tmp_path / "network.onnx").run(None, {"input": rows.numpy()})
+    torch.testing.assert_close(torch.from_numpy(got), network(rows).detach(), rtol=1e-5, atol=1e-5)
+
+
 def test_the_interface_has_names_and_a_free_batch_axis(exported):
     session = session_of(exported[1])
     ((given,), (got,)) = session.get_inputs(), session.get_outputs()

@@ -104,6 +104,16 @@ def test_only_columns_that_are_read_go_in(tmp_path):
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_column_may_be_called_like_a_part_of_the_model(tmp_path):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 3)))
+    frame.columns = ["constant_0", "Unsqueeze_0", "Concat_3"]
+    inputs, target = Inputs.fit(frame), Target.fit(frame["Concat_3"] * 2 + 1)
+    module = DeployedNetwork(CompactNetwork([3, 1], [(1, 0)]), Preprocessing(inputs, target))
+    to_onnx(module, tmp_path / "t.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "t.onnx")
+    assert [each.name for each in session.get_inputs()] == [*frame]
+
+
 def test_encoded_columns_are_those_of_a_deployed_network(tmp_path):
     with pytest.raises(ValueError, match=r"a deployed network where .* Got CompactNetwork"):
         to_onnx(CompactNetwork([2, 1], [(1, 0)]), tmp_path / "t.onnx", encoded=True)

@@ -28,6 +28,13 @@ def test_as_often_as_they_say(result, coverage):
     assert np.allclose((low + high) / 2, middle)
 
 
+def test_far_rows_have_intervals_as_wide_as_others(result):
+    far = np.array([[1e6, 0.0], [0.1, 0.0]])
+    low, high = result.predict_interval(far).T
+    assert high[0] - low[0] == pytest.approx(high[1] - low[1])
+    assert (low + high)[0] / 2 == pytest.approx(result.predict(far)[0])
+
+
 def test_the_rank_is_counted(result):
     """Of four rows, the second smallest error is what two of five next ones stay below."""
     best = result.best()

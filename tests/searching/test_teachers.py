@@ -13,6 +13,7 @@ from torchsparcs import (
     CompactNetwork,
     SearchConfig,
     SparcsClassifier,
+    SparcsRegressor,
     load_result,
     search,
     to_onnx,
@@ -64,6 +65,22 @@ class TestForms:
             said[:, 0], result.predict_proba(FRAME, "linear")[:, 1], atol=1e-5
         )
 
+    def test_a_file_that_takes_dates_and_text(self, tmp_path):
+        days = pd.date_range("2024-01-01", periods=ROWS, freq="7h")
+        frame = FRAME.assign(day=days, city=np.where(SIDES == "up", "Rome", "Oslo"))
+        result = search(frame, np.arange(ROWS) * 1.5 + (SIDES == "up"), **QUICK)
+        to_onnx(result.deployed("linear"), tmp_path / "dated.onnx")
+        said = Teacher(tmp_path / "dated.onnx", result.target).answers(frame)
+        np.testing.assert_allclose(
+            result.target.predict(said), result.predict(frame, "linear"), rtol=1e-4
+        )
+
+    def test_a_module_gets_its_modes_back(self):
+        module = nn.Sequential(nn.Linear(3, 1), nn.Dropout())
+        module[1].eval()
+        Teacher(module, Target.fit(KINK)).answers(X)
+        assert (module.training, module[1].training) == (True, False)
+
     def test_classes_are_in_the_order_of_the_target(self):
         class Turned:
             classes_ = ("up", "down")
@@ -105,7 +122,11 @@ class TestForms:
     def test_labels_stand_for_a_target_that_is_not_there(self):
         model = LogisticRegression().fit(X, THREE)
         assert (labels_of(model, X) == model.predict(X)).all()
-        assert (labels_of(model.predict_proba, X) == model.predict(X)).all()
+        said = labels_of(model.predict_proba, X, "classification")
+        assert (said == model.predict(X)).all()
+        assert labels_of(lambda X: X[:, 0] > 0.5, X).dtype == bool
+        with pytest.raises(ValueError, match="Expected a task, classification or regression"):
+            labels_of(model.predict_proba, X)
         assert labels_of(lambda X: X[:, :1] * 2.5, X).tolist() == (X[:, 0] * 2.5).tolist()
 
 
@@ -124,6 +145,7 @@ class TestBadOnes:
             (lambda X: X[:, 0] * np.nan, KINK, "Got 20 that are not, the first in row 0"),
             (lambda X: ["a"] * len(X), KINK, "Expected numbers from <lambda>"),
             (lambda X: DRAW.random(len(X)), KINK, "same answers again. <lambda> changed them"),
+            (lambda X: 3.0, KINK, r"1 outputs for each of 20 rows.*shape \(1, 1\)"),
             (nn.Linear(2, 1), KINK, "Linear ended with RuntimeError"),
         ],
     )
@@ -192,8 +214,8 @@ class TestPupils:
         kept = taught.fidelity(wise, fresh, wise.predict(fresh), "best")
         assert kept.agreement > 0.9
         assert kept.divergence < plain.divergence
-        assert kept.score == kept.agreement
-        assert kept.teacher_score == 1
+        assert kept.score == pytest.approx(kept.agreement)
+        assert kept.teacher_score == pytest.approx(1)
         assert len(kept.disagreed) == 10
 
     def test_fidelity_of_numbers(self):
@@ -204,3 +226,14 @@ class TestPupils:
         assert kept.divergence == pytest.approx(1 - kept.score, rel=1e-3)
         assert kept.agreement > 0.8
         assert result.fidelity(lambda X: X[:, 0], X).score is None
+        far = np.vstack([X, X[:1] * 1e6])
+        kept = result.fidelity(lambda X: np.abs(X[:, 0]) + 7, far, [*KINK, 8.0], "best")
+        assert kept.score == pytest.approx(result.score(far, [*KINK, 8.0], "best"))
+
+    def test_where_nobody_would_ask_it_is_refused(self):
+        model = LinearRegression().fit(X, KINK)
+        with pytest.raises(ValueError, match="no teacher where the paper's recipe trains"):
+            search(X, KINK, teacher=model, config=SearchConfig(paper=True), progress=False)
+        again = SparcsRegressor(steps=20, widths=(8,), validation=2, warm_start=True).fit(X, KINK)
+        with pytest.raises(ValueError, match="no teacher in a fit that goes on"):
+            again.set_params(teacher=model).fit(X, KINK)

@@ -240,6 +240,9 @@ def test_no_answer_lies_half_of_the_range_beyond_what_was_seen():
     assert Target.fit([0.0, 1.5e308], task="regression").low == ()  # no number lies beyond
     classes = Target.fit(list("abc"))
     assert classes.bounded(far) is far
+    assert classes.widened(list("ab")) is classes
+    wide = target.widened([[10.0, 0.0], [30.0, 1.0]])
+    assert (wide.low, wide.high) == ((-2.0, -55.0), (40.0, 45.0))
     with pytest.raises(ValueError, match="bounds for each of 2 outputs, low below high"):
         replace(target, low=target.high)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 OPSET, IR_VERSION = 17, 8
+INNER = "sparcs\x1f/"  # how names inside of a graph begin, as none of a column does
 
 
 class Graph:
@@ -27,7 +28,7 @@ class Graph:
         """The name of what ``operator`` makes of ``inputs``."""
         from onnx import helper
 
-        name = f"{operator}_{len(self.nodes)}"
+        name = f"{INNER}{operator}_{len(self.nodes)}"
         node = helper.make_node(operator, inputs, [name], name=name, domain=domain, **attributes)
         self.nodes.append(node)
         return name
@@ -35,7 +36,7 @@ class Graph:
     def constant(self, values: Any, kind: Any = np.float32) -> str:
         from onnx import numpy_helper
 
-        name = f"constant_{len(self.constants)}"
+        name = f"{INNER}constant_{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(values, dtype=kind), name))
         return name
 

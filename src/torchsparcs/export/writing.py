@@ -47,7 +47,7 @@ def to_onnx(
     """
     if isinstance(network, QuantizedNetwork):
         return to_onnx_int8(network, path)
-    is_plain = _is_plain(network)
+    is_plain = _is_plain(network) and (example is None or example.dim() == 2)
     try:
         import onnx  # noqa: F401
         import onnxruntime

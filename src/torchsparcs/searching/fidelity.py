@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from torchsparcs.searching.scoring import scoring_of
 from torchsparcs.searching.teachers import Teacher
 
 if TYPE_CHECKING:
@@ -43,19 +44,24 @@ def fidelity_of(result: "SearchResult", model: Any, X: Any, y: Any, pick: Any) -
     teacher = Teacher(model, target)
     seconds, output = _timed(lambda: result.outputs(X, pick))
     teacher_seconds, said = _timed(lambda: teacher.answers(X))
-    mine, its = output.double(), said.double()
+    mine, its = target.bounded(output.double().cpu()), said.double()
     if target.classes is None:
-        apart = (target.bounded(mine) - its).square().mean(dim=1)
-        agreement = float(np.corrcoef(mine[:, 0], its[:, 0])[0, 1])
-        scores = [None, None] if y is None else _scores(target.transform(y), mine, its, False)
+        apart = (mine - its).square().mean(dim=1)
+        pairs = zip(mine.T.numpy(), its.T.numpy(), strict=True)
+        agreement = float(np.mean([np.corrcoef(*pair)[0, 1] for pair in pairs]))
     else:
         chances = torch.from_numpy(target.probabilities(output))
-        if its.shape[1] == 1:
-            its = torch.cat([1 - its, its], dim=1)
+        its = torch.cat([1 - its, its], dim=1) if its.shape[1] == 1 else its
         ratio = its.clamp_min(LEAST_CHANCE).log() - chances.clamp_min(LEAST_CHANCE).log()
         apart = (its * ratio).sum(dim=1)
         agreement = float((chances.argmax(1) == its.argmax(1)).double().mean())
-        scores = [None, None] if y is None else _scores(target.transform(y), chances, its, True)
+        its = its.logit()[:, 1:] if target.task == "binary" else its.log()
+    scores: list[float | None] = [None, None]
+    if y is not None:
+        known = target.transform(y)
+        share = torch.full((len(mine),), 1 / len(mine), dtype=torch.float64)
+        measure = scoring_of("accuracy" if target.classes is not None else "r2", target)
+        scores = [measure.score(each, known, share) for each in (mine, its)]
     worst = apart.argsort(descending=True)[:WORST]
     return Fidelity(
         agreement,
@@ -72,11 +78,3 @@ def _timed(work: Callable[[], torch.Tensor]) -> tuple[float, torch.Tensor]:
     start = time.perf_counter()
     found = work()
     return time.perf_counter() - start, found
-
-
-def _scores(known: torch.Tensor, mine: torch.Tensor, its: torch.Tensor, is_class: bool) -> list:
-    if is_class:
-        return [float((each.argmax(1) == known.long()).double().mean()) for each in (mine, its)]
-    known = known.reshape(mine.shape).double()
-    spread = (known - known.mean(dim=0)).square().sum()
-    return [float(1 - (each - known).square().sum() / spread) for each in (mine, its)]

@@ -41,5 +41,7 @@ def interval_around(
         )
     rank = math.ceil((rows + 1) * coverage - ROUNDING)
     half = residuals[math.ceil(rank * len(residuals) / rows - ROUNDING) - 1]
-    middle = output.detach().cpu().double()
-    return np.stack([target.predict(middle + side * half) for side in (-1, 1)], axis=-1)
+    middle = target.bounded(output.detach().cpu().double())
+    ends = [target.in_units(middle + side * half) for side in (-1, 1)]
+    found = np.stack(ends, axis=-1)
+    return found[:, 0] if target.outputs == 1 else found

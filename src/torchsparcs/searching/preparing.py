@@ -28,7 +28,8 @@ def prepared(
     Classes have their weights, rows theirs times that of their class. Where there is no y, the
     labels of a ``teacher`` stand for it.
     """
-    if isinstance(X, np.memmap) and sample_weight is None and groups is None:
+    is_taught = y is None and teacher is not None
+    if isinstance(X, np.memmap) and sample_weight is None and groups is None and not is_taught:
         X, y = RowStream.of((X, y if hasattr(y, "shape") else np.asarray(y))), None
     if isinstance(X, RowStream):
         if y is not None or sample_weight is not None or groups is not None:
@@ -40,8 +41,8 @@ def prepared(
         by_class = weights_by_class(sample.y, class_weight)
         rows: Rows = (sample.X, sample.y, class_weighted(sample.y, by_class), None)
         return sample.preprocessing, rows, by_class, sample.rows
-    if y is None and teacher is not None:
-        y = labels_of(teacher, X)
+    if is_taught:
+        y = labels_of(teacher, X, task)
     if y is None:
         raise ValueError("Expected a target y beside X, which is no stream of both. Got None.")
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)

@@ -73,8 +73,10 @@ def refit(
         class_weight = settings.get("class_weight")
     calibrate = settings.get("calibrate", True) if calibrate is None else calibrate
     by_class = weights_by_class(y, class_weight, weight)
+    target = result.preprocessing.target.widened(y)
+    preprocessing = dataclasses.replace(result.preprocessing, target=target)
     folded = FoldedData.of(
-        result.preprocessing,
+        preprocessing,
         X,
         y,
         class_weighted(y, by_class, weight),
@@ -96,7 +98,7 @@ def refit(
         if not tuned:
             raise NonFiniteLossError("The loss of all networks diverged: these rows are too far.")
         judgements = family.judge(tuned)
-    sizing = Sizing.recorded(settings, result.preprocessing).on_rows(folded)
+    sizing = Sizing.recorded(settings, preprocessing).on_rows(folded)
     after = [
         sizing.judged(
             sizing.weighed(
@@ -136,6 +138,7 @@ def refit(
     }
     return dataclasses.replace(
         result,
+        preprocessing=preprocessing,
         front=tuple(front),
         linear=next((found for found in front if is_same(found, linear)), linear),
         history=dataclasses.replace(family.history, recruited=[]),  # nobody is recruited any more

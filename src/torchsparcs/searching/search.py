@@ -227,6 +227,10 @@ def search(
                 raise ValueError(f"Expected a SearchConfig. Got {type(config).__name__}.")
             if not isinstance(activation, str):
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
+            if config.paper and teacher is not None:
+                raise ValueError(
+                    "Expected no teacher where the paper's recipe trains: it has none."
+                )
             seed = 0 if seed is None else seed
             preprocessing, rows, by_class, seen = prepared(
                 X, y, task, sample_weight, class_weight, groups, seed, kinds, teacher

@@ -13,9 +13,20 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.tables.columns import Table, array_of
+from torchsparcs.tables.dates import calendar_parts, dates_in
+from torchsparcs.tables.entries import NUMBERS, is_missing, text_of
 from torchsparcs.tables.target import Target
+from torchsparcs.training.tasks import evaluation_mode
 
 AGAIN = 20  # rows that a teacher is asked twice
+AT_ONCE = 10_000  # rows that a module is asked at once
+KINDS = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}
 SLACK = 1e-3  # of a sum of probabilities, and of the second answer
 
 
@@ -42,7 +53,8 @@ class Teacher:
                 f"Expected a teacher that answers rows of the table: {self.name} ended with "
                 f"{type(error).__name__}: {error}"
             ) from error
-        said = _numbers(said, self.name).reshape(len(said), -1)
+        said = np.atleast_1d(_numbers(said, self.name))
+        said = said.reshape(len(said), -1)
         wanted = len(self.target.classes or self.target.names)
         if self.target.classes is not None and wanted == 2 and said.shape[1] == 1:
             said = np.hstack([1 - said, said])
@@ -123,7 +135,7 @@ def _in_order(model: Any, target: Target) -> Callable[[Any], Any]:
 def _as_fitted(model: Any, X: Any) -> Any:
     """X with the names of columns that ``model`` knows, where X has none."""
     names = getattr(model, "feature_names_in_", None)
-    if names is None or hasattr(X, "columns") or X.shape[1:] != (len(names),):
+    if names is None or hasattr(X, "columns") or np.shape(X)[1:] != (len(names),):
         return X
     import pandas as pd
 
@@ -172,13 +184,8 @@ def _of_module(module: nn.Module, X: Any, target: Target) -> np.ndarray:
     """What a module says of the numbers of a table: logits of classes, or values."""
     parameter = next(module.parameters(), torch.zeros(()))
     rows = torch.from_numpy(_matrix(X)).to(parameter.device, parameter.dtype)
-    was_training = module.training
-    module.eval()
-    try:
-        with torch.no_grad():
-            said = module(rows).double().cpu()
-    finally:
-        module.train(was_training)
+    with evaluation_mode(module):
+        said = torch.cat([module(some).double().cpu() for some in rows.split(AT_ONCE)])
     if target.classes is None:
         return said.numpy()
     said = said.reshape(len(said), -1)
@@ -220,8 +227,7 @@ def _feed(session: Any, X: Any) -> dict[str, np.ndarray]:
         columns, width = _matrix(X), given[0].shape[1]
         if isinstance(width, int) and width != columns.shape[1]:
             raise ValueError(f"it takes {width} columns, the table has {columns.shape[1]}")
-        kind = np.float64 if "double" in given[0].type else np.float32
-        return {given[0].name: columns.astype(kind)}
+        return {given[0].name: columns.astype(_kind(given[0]))}
     table = Table.of(X)
     feed = {}
     for one in given:
@@ -229,11 +235,27 @@ def _feed(session: Any, X: Any) -> dict[str, np.ndarray]:
             raise ValueError(f"it takes {one.name!r}, which is no column of the table")
         values = table.column(table.names.index(one.name))
         if "string" in one.type:
-            values = np.array(["" if v is None or v != v else str(v) for v in values], dtype=object)
+            values = np.array(["" if is_missing(v) else text_of(v) for v in values], dtype=object)
+        elif (dates := _dates(values)) is not None:
+            values = dates.astype(_kind(one))
         else:
-            values = values.astype(np.float64 if "double" in one.type else np.float32)
+            values = values.astype(_kind(one))
         feed[one.name] = values.reshape(-1, *([1] * (len(one.shape) - 1)))
     return feed
+
+
+def _kind(given: Any) -> Any:
+    if given.type not in KINDS:
+        raise ValueError(f"it takes {given.type} as {given.name!r}")
+    return KINDS[given.type]
+
+
+def _dates(values: np.ndarray) -> np.ndarray | None:
+    """A column of dates as our own files take them, in days since 2000; None for others."""
+    if values.dtype.kind in NUMBERS:
+        return None
+    dates = dates_in(values)
+    return None if dates is None else calendar_parts(dates, ["days since 2000"])[:, 0]
 
 
 def _answer(found: list[Any], target: Target) -> np.ndarray:
@@ -249,25 +271,37 @@ def _answer(found: list[Any], target: Target) -> np.ndarray:
     raise ValueError("it puts out no probabilities")
 
 
-def labels_of(model: Any, X: Any) -> np.ndarray:
-    """What a teacher says of rows that have no target: labels of classes, or values, (rows,)."""
+def labels_of(model: Any, X: Any, task: str = "auto") -> np.ndarray:
+    """What a teacher says of rows that have no target: labels of classes, or values, (rows,).
+
+    Of a function or a file that gives numbers, ``task`` tells probabilities from values.
+    """
     if isinstance(model, str | Path):
         session = _session(Path(model))
         found = session.run(None, _feed(session, X))
-        return _labels([each for each in found if isinstance(each, np.ndarray)])
+        return _labels([each for each in found if isinstance(each, np.ndarray)], task)
     if hasattr(model, "predict"):
         return np.asarray(model.predict(_as_fitted(model, X)))
     if isinstance(model, nn.Module):
         raise ValueError(
             "Expected a target y beside a torch module, whose outputs may be logits or values."
         )
-    return _labels([np.asarray(model(X))])
+    return _labels([np.asarray(model(X))], task)
 
 
-def _labels(found: list[np.ndarray]) -> np.ndarray:
+def _labels(found: list[np.ndarray], task: str) -> np.ndarray:
     """Labels, those of the likeliest of several probabilities, or values."""
     first = found[0]
     if first.ndim == 2 and first.shape[1] == 1:
         first = first[:, 0]
-    is_chance = first.ndim == 2 and abs(first.sum(axis=1) - 1).max() < SLACK
-    return first.argmax(axis=1) if is_chance else first
+    if first.dtype.kind != "f" or task == "regression":
+        return first
+    is_chance = bool(first.min() >= 0 and first.max() <= 1)
+    if task == "auto" and is_chance:
+        raise ValueError(
+            "Expected a task, classification or regression, where a teacher gives numbers from 0 "
+            "to 1 and there is no target: they may be probabilities or values."
+        )
+    if task == "auto" or not is_chance:
+        return first
+    return first.argmax(axis=1) if first.ndim == 2 else (first > 0.5).astype(int)

@@ -69,8 +69,8 @@ def _neighbours(
         if len(others) < 2:
             continue
         others = draw.permutation(others)[:LOOKED_AT]
-        apart = standard[base[mine], None] - standard[None, others]
-        distance = np.einsum("ijk,ijk->ij", apart, apart)
+        one, other = standard[base[mine]], standard[others]
+        distance = (other**2).sum(axis=1) - 2 * one @ other.T  # less what is the same for all
         distance[base[mine, None] == others] = np.inf
         nearest = np.argsort(distance, axis=1, kind="stable")[:, :NEAREST]
         chosen = draw.integers(0, min(NEAREST, len(others) - 1), len(mine))

@@ -1,6 +1,6 @@
 """The target y: labels become class numbers, numbers are standardised, and predictions go back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -160,6 +160,20 @@ class Target(Record):
             writings=writings if any(writings) else (),
             low=low,
             high=high,
+        )
+
+    def widened(self, y: Any) -> "Target":
+        """With bounds that are also those of other values, where there are any."""
+        if not self.low:
+            return self
+        values = target_numbers(target_columns(target_table(y)), self.writings)
+        low, high = ends_of(values.min(axis=0), values.max(axis=0))
+        if not low:
+            return replace(self, low=(), high=())
+        return replace(
+            self,
+            low=tuple(map(min, self.low, low)),
+            high=tuple(map(max, self.high, high)),
         )
 
     @classmethod
