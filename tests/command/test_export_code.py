@@ -86,18 +86,6 @@ def test_int8_is_fitted_judged_and_measured(run, table, tmp_path):
     assert found in outcome.out
 
 
-def test_float_is_judged_as_it_answers(tmp_path):
-    """Rows far out, where predictions of numbers end."""
-    far, y = X * 9, Y["regression"]
-    result = search(X, y, time_budget=0.01, validation=2, progress=False)
-    result.save(tmp_path / "run")
-    far.assign(**y).to_csv(tmp_path / "rows.csv", index=False)
-    options = ("--format", "c", "--pick", "best", "--int8", "--data", tmp_path / "rows.csv")
-    outcome = sparcs("export", tmp_path / "run", *options)
-    assert (outcome.code, outcome.err) == (0, "")
-    assert f"{result.score(far, y, 'best'):.4f} in float\n" in outcome.out
-
-
 def test_rows_without_a_target_are_not_judged(run, tmp_path):
     X.to_csv(tmp_path / "rows.csv", index=False)
     options = ("--format", "c", "--int8", "--data", tmp_path / "rows.csv")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from shell import sparcs
 
 from torchsparcs import (
     CompactNetwork,
@@ -114,6 +115,18 @@ def test_the_front_says_what_int8_costs(small, tmp_path):
     assert f"parameters, {again.best().bytes:,} bytes of cortex-m0 in int8, R²" in shown.get()
     after = refit(again, *data(), steps=5, progress=False)
     assert all(each.int8_score is not None for each in after.front)
+
+
+def test_float_is_judged_as_it_answers(small, tmp_path):
+    """Beside int8, on rows far out, where predictions of numbers end."""
+    x, y = data()
+    far = pd.DataFrame(9 * x, columns=small.inputs.names)
+    small.save(tmp_path / "run")
+    far.assign(**{small.target.names[0]: y}).to_csv(tmp_path / "rows.csv", index=False)
+    options = ("--format", "c", "--pick", "best", "--int8", "--data", tmp_path / "rows.csv")
+    outcome = sparcs("export", tmp_path / "run", *options)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"{small.score(far, y, 'best'):.4f} in float; on those" in outcome.out
 
 
 def test_int8_is_judged_by_the_folds():
