@@ -58,6 +58,18 @@ def test_the_reproduction_page_is_that_of_the_recorded_results(monkeypatch):
     assert writer["verdicts"]() == verdicts.read_text()
 
 
+def test_pages_say_of_chips_what_was_recorded(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    writer = runpy.run_path(str(ROOT / "benchmarks" / "chips.py"))
+    named = set()
+    for path in writer["PAGES"]:
+        text = path.read_text()
+        assert writer["page"](path) == text, "run chips.py"
+        assert not re.search(r"^[ -]*<!-- chips: \w+ -->[^\n]", text, re.MULTILINE)
+        named |= {*re.findall(r"<!-- chips: (\w+) -->", text)}
+    assert named == {*writer["SENTENCES"]}
+
+
 BENCHMARKS: dict[str, list[str]] = {
     "cifar10_sweep.py": [
         *("--data", "{folder}/images.npz", "--epochs", "1", "--rows", "40"),

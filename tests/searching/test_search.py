@@ -16,7 +16,7 @@ from torchsparcs.cutting.ladder import Rung
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching import finishing, fit_rows
 from torchsparcs.searching.candidates import ROUNDING
-from torchsparcs.searching.folds import FOLDS
+from torchsparcs.searching.folds import FOLDS, folds_of
 from torchsparcs.searching.strategies import STRATEGIES
 from torchsparcs.searching.table_search import TableSearch
 from torchsparcs.training.loop import NonFiniteLossError
@@ -202,6 +202,14 @@ class TestValidation:
     def test_parts_of_the_rows(self, validation, fits, judged):
         settings = found(validation=validation, steps=5).settings
         assert (settings["fits"], settings["judged_rows"]) == (fits, judged)
+
+    def test_the_largest_seed_deals_twice(self):
+        """The seed after the last one is the first."""
+        target = torch.arange(20.0)
+        twice = folds_of("2x2", target, False, 2**64 - 1)
+        for deal, seed in enumerate((2**64 - 1, 0)):
+            once = folds_of(2, target, False, seed)
+            assert torch.equal(twice.fitted[2 * deal : 2 * deal + 2, :20], once.fitted[:2])
 
     def test_a_splitter_of_scikit_learn_keeps_groups_and_time_apart(self):
         groups = np.repeat(np.arange(40), 5)

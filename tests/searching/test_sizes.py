@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from shell import sparcs
 
 from torchsparcs import (
     CompactNetwork,
@@ -25,7 +26,7 @@ from torchsparcs.files.byte_counts import bytes_of
 from torchsparcs.report.facts import facts_of
 from torchsparcs.searching.candidates import on_the_front
 from torchsparcs.searching.folded import FoldedData
-from torchsparcs.searching.sizes import SIZES
+from torchsparcs.searching.sizes import SIZES, Sizing
 from torchsparcs.searching.table_search import TableSearch
 from torchsparcs.searching.whole_numbers import WholeNumbers
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
@@ -105,10 +106,27 @@ def test_the_front_says_what_int8_costs(small, tmp_path):
     console = open_console()
     with console.capture() as shown:
         print_front(console, again, "best")
-    assert "in int8" in shown.get()
+    head, constant = (
+        next(line for line in shown.get().splitlines() if name in line)
+        for name in ("rule", "constant")
+    )
+    assert "in int8" in head
+    assert constant.index("constant") == head.index("rule")
     assert f"parameters, {again.best().bytes:,} bytes of cortex-m0 in int8, R²" in shown.get()
     after = refit(again, *data(), steps=5, progress=False)
     assert all(each.int8_score is not None for each in after.front)
+
+
+def test_float_is_judged_as_it_answers(small, tmp_path):
+    """Beside int8, on rows far out, where predictions of numbers end."""
+    x, y = data()
+    far = pd.DataFrame(9 * x, columns=small.inputs.names)
+    small.save(tmp_path / "run")
+    far.assign(**{small.target.names[0]: y}).to_csv(tmp_path / "rows.csv", index=False)
+    options = ("--format", "c", "--pick", "best", "--int8", "--data", tmp_path / "rows.csv")
+    outcome = sparcs("export", tmp_path / "run", *options)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"{small.score(far, y, 'best'):.4f} in float; on those" in outcome.out
 
 
 def test_int8_is_judged_by_the_folds():
@@ -143,8 +161,38 @@ def test_a_hopeless_limit_is_refused_before_the_search(monkeypatch):
         found(chip="avr", max_bytes=300)
     with pytest.raises(ValueError, match=least.format("cortex-m0", 30)):
         found(chip="cortex-m0", max_bytes=30, int8=True)
-    with pytest.raises(ValueError, match=r"ReLUs for int8\. Got tanh"):
-        found(int8=True, activation="tanh")
+
+
+@pytest.mark.parametrize(("int8", "least"), [(False, 87), (True, 67)])
+def test_one_weight_is_as_small_in_any_order_of_columns(int8, least):
+    """What tells of a missing number is the smallest thing to read; nothing is drawn for it."""
+    draw = np.random.default_rng(0)
+    x = pd.DataFrame({"a": draw.normal(size=60), "t": draw.choice([*"uvw"], 60)})
+    x["b"] = draw.normal(size=60)
+    x.loc[::7, "a"] = None
+    y = draw.choice(["yes", "no"], 60)
+    before = torch.get_rng_state()
+    for names in (["a", "t", "b"], ["b", "t", "a"]):
+        preprocessing = Preprocessing(Inputs.fit(x[names]), Target.fit(y))
+        folded = FoldedData.of(preprocessing, x[names], y, None, validation=2, seed=0)
+        within = Sizing.of("bytes", "cortex-m4", preprocessing, {"bytes": least}, int8)
+        within.on_rows(folded).check_reach()
+        beyond = Sizing.of("bytes", "cortex-m4", preprocessing, {"bytes": least - 1}, int8)
+        with pytest.raises(ValueError, match=f"of at least {least}, .* Got {least - 1}"):
+            beyond.on_rows(folded).check_reach()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"int8": True, "activation": "tanh"}, r"ReLUs for int8\. Got tanh"),
+        ({"int8": "no"}, r"Expected int8 to be True or False\. Got 'no'"),
+    ],
+)
+def test_bad_int8_is_refused_before_a_teacher_is_asked(options, words):
+    with pytest.raises(ValueError, match=words):
+        found(teacher=lambda X: pytest.fail("it was asked"), **options)
 
 
 def test_sizes_order_a_front(result):

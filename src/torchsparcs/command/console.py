@@ -96,7 +96,8 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     if (constant := scoring.constant) is not None:
         words, outputs = scoring.words(constant, short=True), result.target.outputs
         sizes = [f"{outputs}", "0", *([""] if chip else [])]
-        table.add_row("", *sizes, words, words, "constant", "one answer for all rows", style="dim")
+        told = [words, *[""] * is_int8, words]
+        table.add_row("", *sizes, *told, "constant", "one answer for all rows", style="dim")
     console.print()
     console.print(table)
     console.print()

@@ -198,7 +198,7 @@ def _quantized(
         return quantized, f"int8 fitted to {where}, which have no target to judge by{folds}"
     score = "R²" if result.target.classes is None else "accuracy"
     table, y, _ = with_targets(table, y)
-    outputs = result.outputs(table, candidate)
+    outputs = result.target.bounded(result.outputs(table, candidate))
     before = resolve_task(result.target.task).score(outputs, result.target.transform(y)).item()
     after = quantized.score(table, y)
     said = f"{score} {after:.4f} there, {before:.4f} in float"

@@ -74,7 +74,7 @@ def folds_of(validation: Any, target: Tensor, is_classes: bool, seed: int) -> Fo
     rows = len(target)
     if isinstance(validation, str) and (found := REPEATED.fullmatch(validation)):
         deals = [
-            folds_of(int(found[1]), target, is_classes, seed + deal)
+            folds_of(int(found[1]), target, is_classes, (seed + deal) % 2**64)
             for deal in range(int(found[2]))
         ]
         return _assembled(

@@ -211,7 +211,7 @@ def search(
                 "teacher": teacher is not None,
                 "size": size != "parameters",
                 "chip": sizing.chip is not None,
-                "int8": bool(int8),
+                "int8": int8,
             }
             if any(for_tables.values()):
                 named = ", ".join(name for name, is_given in for_tables.items() if is_given)
@@ -231,6 +231,8 @@ def search(
                 raise ValueError(
                     "Expected no teacher where the paper's recipe trains: it has none."
                 )
+            if int8:
+                check_int8(activation)
             seed = 0 if seed is None else seed
             preprocessing, rows, by_class, seen = prepared(
                 X, y, task, sample_weight, class_weight, groups, seed, kinds, teacher
@@ -257,8 +259,6 @@ def search(
                 config=config,
                 seed=seed,
             )
-            if int8:
-                check_int8(activation)
             sizing = replace(sizing, preprocessing=preprocessing).on_rows(run.folded)
             sizing.check_reach()
             run.sizing = sizing

@@ -1,19 +1,22 @@
 """The sizes that a front can be drawn against: what a network costs where it will run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from torchsparcs.compact.direct import DirectSpace
+import torch
+
+from torchsparcs.compact.direct import DirectSpace, layer_labels
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.folding import table_program
 from torchsparcs.export.measuring import known_chip
 from torchsparcs.export.predicting import predict_cost
 from torchsparcs.searching.candidates import Candidate
+from torchsparcs.searching.dense import compact
 from torchsparcs.searching.folded import FoldedData
 from torchsparcs.searching.whole_numbers import WholeNumbers
-from torchsparcs.tables.preprocessing import Preprocessing
+from torchsparcs.tables.preprocessing import Inputs, Preprocessing
 
 DEFAULT_CHIP = "cortex-m4"
 BYTES_OF_A_NUMBER = 4
@@ -60,17 +63,19 @@ class Sizing:
         chip: str | None,
         preprocessing: Preprocessing | None,
         limits: Mapping[str, int | None],
-        is_int8: bool = False,
+        is_int8: Any = False,
     ) -> "Sizing":
         """As a call asks for it; bytes are those of ``DEFAULT_CHIP`` where no other is named."""
         if not isinstance(name, str) or name not in SIZES:
             raise ValueError(f"Expected a size among {', '.join(SIZES)}. Got {name!r}.")
+        if not isinstance(is_int8, bool):
+            raise ValueError(f"Expected int8 to be True or False. Got {is_int8!r}.")
         given = {each: limit for each, limit in limits.items() if limit is not None}
         if chip is None and (name == "bytes" or "bytes" in given or is_int8):
             chip = DEFAULT_CHIP
         if chip is not None:
             known_chip(chip)
-        return cls(name, chip, preprocessing, given, bool(is_int8))
+        return cls(name, chip, preprocessing, given, is_int8)
 
     @classmethod
     def recorded(cls, settings: Mapping[str, Any], preprocessing: Preprocessing | None) -> "Sizing":
@@ -127,18 +132,44 @@ class Sizing:
         """A ValueError where not even a network of one weight has so few bytes."""
         if self.preprocessing is None or "bytes" not in self.limits:
             return
-        columns, limit = self.preprocessing.inputs.columns, self.limits["bytes"]
-        kinds = [(c.kind, c.is_either) for c in columns for _ in c.encoded_names]
-        widths = (len(kinds), self.preprocessing.target.outputs)
-        smallest = min(
-            self._bytes(CompactNetwork(widths, [(1, 0)], kept={"1_0": [place]}))
-            for place in {kind: place for place, kind in enumerate(kinds)}.values()
-        )
-        if smallest > limit:
+        smallest, limit = None, self.limits["bytes"]
+        for column in self._columns():
+            for network in column._of_one_weight():
+                taken = column._bytes(network)
+                if taken <= limit:
+                    return
+                smallest = taken if smallest is None else min(smallest, taken)
+        if smallest is not None:
             raise ValueError(
                 f"Expected max_bytes of at least {smallest:,}, which a network of one weight takes "
                 f"on {self.chip}. Got {limit:,}."
             )
+
+    def _columns(self) -> Iterator["Sizing"]:
+        """The same for tables that have but one of the columns."""
+        assert self.preprocessing is not None
+        inputs, place, supplied = self.preprocessing.inputs, 0, 0
+        for column in inputs.columns:
+            own = slice(place, place + len(column.encoded_names))
+            given = slice(supplied, supplied + len(column.supplied_names))
+            place, supplied = own.stop, given.stop
+            alone = replace(
+                self.preprocessing, inputs=Inputs((column,), inputs.mean[own], inputs.scale[own])
+            )
+            whole = self.whole
+            if whole is not None:
+                encoded = whole.encoded[:, given]
+                whole = replace(whole, preprocessing=alone, encoded=encoded)
+            yield replace(self, preprocessing=alone, whole=whole)
+
+    def _of_one_weight(self) -> Iterator[CompactNetwork]:
+        """For each input the network that hears it alone, with a weight of 1."""
+        assert self.preprocessing is not None
+        inputs, outputs = len(self.preprocessing.inputs.mean), self.preprocessing.target.outputs
+        layers = layer_labels((inputs, outputs), torch.device("cpu"))
+        for weight in torch.eye(inputs, dtype=torch.float64):
+            weights = torch.cat([weight[None], weight.new_zeros(outputs - 1, inputs)])
+            yield compact(DirectSpace(weights, weights.new_zeros(outputs), layers, "relu"))
 
     def _bytes(self, network: CompactNetwork) -> int:
         assert self.preprocessing is not None

@@ -1,0 +1,168 @@
+"""What the pages say of generated C on chips, written from what other scripts recorded.
+
+    python benchmarks/chips.py
+
+The records are those of generated_c.py, cycles.py, flash.py and flash_front.py.
+"""
+
+import json
+from pathlib import Path
+from statistics import median
+
+from marking import filled, rewrite
+from recording import RESULTS
+
+RECORDS = ("generated_c", "cycles", "flash", "flash_front")
+DOCS = RESULTS.parent
+PAGES = (DOCS / "results.md", DOCS / "how-to" / "microcontrollers.md")
+CHIPS = {"cortex-m4": "Cortex-M4", "cortex-m0": "Cortex-M0", "avr": "AVR", "x86": "x86"}
+WITHOUT_FLOATS = ("cortex-m0", "avr")  # no floating-point unit
+
+
+def table(*rows: list[str]) -> str:
+    """Rows of Markdown, the first of them the names of columns."""
+    head, *others = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n\n" + "\n".join([head, f"|{' --- |' * len(rows[0])}", *others]) + "\n\n"
+
+
+def shares(found: dict) -> str:
+    """Bytes of int8 as a share of those of float, by the size of networks."""
+    data, flash = (found["generated_c"][f"int8_share_of_{part}"] for part in ("data", "flash"))
+    rows, least = [], 0
+    for size in data:
+        most = int(size.removeprefix("up to "))
+        name = f"{least} to {most}" if least else size
+        rows.append([name, *(f"{each[size]:.2f}" for each in (data, *flash.values()))])
+        least = most + 1
+    first, *others = (CHIPS[chip] for chip in flash)
+    return table(["parameters", "data", f"flash, {first}", *others], *rows)
+
+
+def share(found: dict) -> str:
+    """The least and the most of these shares on each chip without floats."""
+    flash = found["generated_c"]["int8_share_of_flash"]
+    ends = {chip: (min(flash[chip].values()), max(flash[chip].values())) for chip in WITHOUT_FLOATS}
+    parts = [f"{a:.2f} to {b:.2f} on {_a(chip)}" for chip, (a, b) in ends.items()]
+    return " and ".join(parts)
+
+
+def share_with_floats(found: dict) -> str:
+    """The same of a Cortex-M4, for each size."""
+    flash = found["generated_c"]["int8_share_of_flash"]["cortex-m4"]
+    (first, largest), *others = flash.items()
+    rest = ", ".join(f"{each:.2f} {size}" for size, each in others)
+    return f"{largest:.2f} of float {first} parameters, {rest}"
+
+
+def library(found: dict) -> str:
+    """How much less code int8 has, in the median of the networks, where there are no floats."""
+    parts = []
+    for chip in WITHOUT_FLOATS:
+        saved = []
+        for each in found["generated_c"]["tables"].values():
+            kinds = [[n for n in each["networks"] if n["int8"] is kind] for kind in (False, True)]
+            code = [[n["flash"][chip] - n["data"] for n in networks] for networks in kinds]
+            saved += [a - b for a, b in zip(*code, strict=True)]
+        parts.append(f"{median(saved):,.0f} bytes of code less on {_a(chip)}")
+    return " and ".join(parts)
+
+
+def cycles(found: dict) -> str:
+    """Of a row with -Os, in float and in int8."""
+    cases = found["cycles"]["cases"].values()
+    chips = ("avr", "cortex-m4", "cortex-m0")
+    head = [name for chip in chips for name in (f"{CHIPS[chip]}, float", "int8")]
+    rows = [
+        [
+            case["architecture"].split(",")[0] + " with skip",
+            *(f"{case[f'{chip}, {kind}, -Os']:,}" for chip in chips for kind in ("float", "int8")),
+        ]
+        for case in cases
+    ]
+    return table(["network", *head], *rows)
+
+
+def speed(found: dict) -> str:
+    """How much faster int8 is than float where there is no floating-point unit."""
+    cases = found["cycles"]["cases"].values()
+    parts = []
+    for chip in WITHOUT_FLOATS:
+        ratios = [case[f"{chip}, float, -Os"] / case[f"{chip}, int8, -Os"] for case in cases]
+        parts.append(f"{min(ratios):.1f} to {max(ratios):.1f} times on {_a(chip)}")
+    return " and ".join(parts)
+
+
+def errors(found: dict) -> str:
+    """Of the formula of flash: the mean and the largest, in per cent."""
+    chips = found["flash"]["chips"]
+
+    def words(chip: str, kind: str) -> str:
+        each = chips[chip][kind]
+        return f"{CHIPS[chip]} {100 * each['error']:.1f} % ({100 * each['largest_error']:.0f} %)"
+
+    return "; ".join(
+        f"in {kind} {', '.join(words(chip, kind) for chip in chips)}" for kind in ("float", "int8")
+    )
+
+
+def _front(found: dict, chip: str) -> str:
+    """Scores within so many bytes: ours, boosting and a forest, the best of them bold."""
+    rows = []
+    tables = found["flash_front"]["tables"]
+    for name, each in tables.items():
+        cells = []
+        for best in each["best"][chip].values():
+            scores = [f"{one['test']:.3f}" if one else "–" for one in best.values()]
+            most = max(score for score in scores if score != "–")
+            cells.append(" / ".join(f"**{s}**" if s == most else s for s in scores))
+        rows.append([name, *cells])
+    sizes = map(int, next(iter(tables.values()))["best"][chip])
+    heads = [f"{size} B" if size < 1000 else f"{size // 1000} kB" for size in sizes]
+    return table(["table", *heads], *rows)
+
+
+def front_m4(found: dict) -> str:
+    return _front(found, "cortex-m4")
+
+
+def front_m0(found: dict) -> str:
+    return _front(found, "cortex-m0")
+
+
+def _a(chip: str) -> str:
+    return f"{'an' if chip == 'avr' else 'a'} {CHIPS[chip]}"
+
+
+SENTENCES = {
+    each.__name__: each
+    for each in (
+        shares,
+        share,
+        share_with_floats,
+        library,
+        cycles,
+        speed,
+        errors,
+        front_m4,
+        front_m0,
+    )
+}
+
+
+def recorded() -> dict:
+    """The records by their names."""
+    return {name: json.loads((RESULTS / f"{name}.json").read_text())["cpu"] for name in RECORDS}
+
+
+def page(path: Path) -> str:
+    """What a page is to be."""
+    return filled(path.read_text(), "chips", SENTENCES, recorded())
+
+
+def main() -> None:
+    for path in PAGES:
+        rewrite(path, page(path))
+
+
+if __name__ == "__main__":
+    main()
