@@ -124,7 +124,7 @@ class TestParts:
         assert_same(alone, iris(engine=Several(2), **options))
         assert len(done) == len(whole - parts)  # nothing more
         trainings = [path.stem for path in tmp_path.glob("training *-*.safetensors")]
-        assert len(trainings) == len(QUICK.ways)  # of 8 neurons each, in one part
+        assert len(trainings) == 2 * len(QUICK.ways)  # of 16 neurons each, in two parts
         assert_same(alone, iris(**options))
         assert len(done) == len(whole - parts)  # nor with another number of workers
 

@@ -23,7 +23,7 @@ def predict_cost(network: Any, chip: str) -> Cost:
 
     >>> from torchsparcs import CompactNetwork
     >>> predict_cost(CompactNetwork([3, 4, 1], [(1, 0), (2, 1)]), "cortex-m4").data
-    84
+    88
     """
     known_chip(chip)
     is_int8 = isinstance(network, QuantizedNetwork)
