@@ -247,7 +247,8 @@ def test_warm_start_goes_on_from_the_networks_that_are_there():
     assert model.score(X, shifted) < 0.8
     model.set_params(steps=200).fit(X, shifted)
     assert model.score(X, shifted) > 0.9
-    assert model.result_.preprocessing is before.preprocessing
+    assert model.result_.inputs is before.inputs
+    assert model.result_.target.high[0] == pytest.approx(before.target.high[0] + 1)
     known = {found.architecture for found in (*before.front, before.linear)}
     assert {found.architecture for found in model.front_} <= known
     assert model.history_.epochs == model.result_.history.epochs == 150  # the most there are
