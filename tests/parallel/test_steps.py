@@ -67,19 +67,20 @@ class TestSteps:
 
     def test_all_that_differs_is_named(self, tmp_path):
         begun = {"seed": 0, "config": {"steps": 40, "lr": 0.1}, "rows": "a" * 64}
-        with open_steps(tmp_path, begun, False):
-            pass
+        with open_steps(tmp_path, begun, False) as steps:
+            assert steps.recall("a step") is None
         other = {"seed": 1, "config": {"steps": 60, "lr": 0.1}, "rows": "b" * 64}
         words = r"Got other seed \(0 then, 1 now\), config \(steps \(40 then, 60 now\)\), rows\."
         with pytest.raises(ValueError, match=words):
             open_steps(tmp_path, other, True).__enter__()
 
     def test_other_threads_are_said_and_gone_on_with(self, tmp_path):
-        with open_steps(tmp_path, {"threads": 4}, False):
-            pass
+        with open_steps(tmp_path, {"threads": 4}, False) as steps:
+            steps.keep("a step", 1)
         words = r"begun with other threads \(4 then, 2 now\)"
-        with pytest.warns(UserWarning, match=words), open_steps(tmp_path, {"threads": 2}, True):
-            pass
+        other = {"threads": 2}
+        with pytest.warns(UserWarning, match=words), open_steps(tmp_path, other, True) as steps:
+            assert steps.recall("a step") == 1
 
     def test_a_folder_that_is_taken_away(self, tmp_path):
         folder = tmp_path / "parts"

@@ -113,6 +113,10 @@ class TestForms:
         )
         assert run.code == 0, run
         assert load_result(tmp_path / "run").settings["teacher"] == "model.onnx"
+        with pytest.raises(ValueError, match=r"of the classes down, up\. Got 0, 1, 2"):
+            pupil.set_params(teacher=LogisticRegression().fit(FRAME, THREE)).fit(FRAME, SIDES)
+        none = sparcs("search", tmp_path / "t.csv", "--teacher", tmp_path / "none.onnx")
+        assert (none.code, "There is none at" in none.err) == (1, True)
 
     def test_values_are_standardised(self):
         model, target = LinearRegression().fit(X, KINK), Target.fit(KINK)
@@ -165,8 +169,9 @@ class TestBadOnes:
 
 class TestMadeRows:
     def test_lie_between_two_rows_of_a_kind(self):
+        days = pd.date_range("2024-01-01", periods=ROWS, tz="Europe/Oslo")
         frame = FRAME.assign(
-            city=DRAW.choice(["Rome", "Oslo"], ROWS), whole=DRAW.integers(0, 9, ROWS)
+            day=days, city=DRAW.choice(["Rome", "Oslo"], ROWS), whole=DRAW.integers(0, 9, ROWS)
         )
         made, base, partner = made_rows(frame, X, THREE, 400, 0)
         assert (made.dtypes == frame.dtypes).all()
@@ -175,9 +180,9 @@ class TestMadeRows:
         low, high = np.minimum(X[base], X[partner]), np.maximum(X[base], X[partner])
         numbers = made[["a", "b", "c"]].to_numpy()
         assert ((numbers >= low - 1e-9) & (numbers <= high + 1e-9)).all()
-        for name in ("city", "whole"):
-            both = np.stack([frame[name].to_numpy()[base], frame[name].to_numpy()[partner]])
-            assert (both == made[name].to_numpy()).any(axis=0).all()
+        for name in ("city", "whole", "day"):
+            one, other = (frame[name].iloc[rows].to_numpy() for rows in (base, partner))
+            assert ((one == made[name].to_numpy()) | (other == made[name].to_numpy())).all()
         nearer = np.linalg.norm(X[base] - X[partner], axis=1).mean()
         assert nearer < 0.7 * np.linalg.norm(X[base] - X[DRAW.permutation(base)], axis=1).mean()
 

@@ -21,7 +21,7 @@ from torchsparcs.cutting.channels import ChannelCutting
 from torchsparcs.cutting.neurons import NeuronCutting
 from torchsparcs.cutting.removal import cut_to_budget
 from torchsparcs.training.data import Pair
-from torchsparcs.training.tasks import LossFunction, resolve_task, restored_mode
+from torchsparcs.training.tasks import LossFunction, Task, resolve_task, restored_mode
 
 RIDGE = 1e-2  # of each source's mean square; with less, weights get too large to train on
 SEEN = 20_000  # places, about, whose signals are kept
@@ -144,11 +144,9 @@ def measured(
         for name, network in networks.items()
     }
     for x, y in rows:
-        calls = calls_of(model, networks, x)
-        total = resolved.felt(calls.output, y, generator) * len(x)
-        outputs = [output for _, _, output in calls.made]
-        gradients = torch.autograd.grad(total, outputs, allow_unused=True)
-        for (name, arrived, output), gradient in zip(calls.made, gradients, strict=True):
+        for name, arrived, output, gradient in felt_calls(
+            model, networks, (x, y), resolved, generator
+        ):
             gradient = torch.zeros_like(output) if gradient is None else gradient
             seen[name].add(arrived, gradient, len(x) / count)
     for name, one in seen.items():
@@ -165,6 +163,20 @@ class Calls(NamedTuple):
 
     output: Tensor
     made: list[tuple[str, Tensor, Tensor]]
+
+
+def felt_calls(
+    model: nn.Module,
+    modules: Mapping[str, nn.Module],
+    pair: Pair,
+    task: Task,
+    generator: torch.Generator,
+) -> list[tuple[str, Tensor, Tensor, Tensor | None]]:
+    """The calls of ``modules``: name, input, output, and what the loss of ``pair`` feels of it."""
+    calls = calls_of(model, modules, pair[0])
+    total = task.felt(calls.output, pair[1], generator) * len(pair[0])
+    slopes = torch.autograd.grad(total, [made[2] for made in calls.made], allow_unused=True)
+    return [(*made, slope) for made, slope in zip(calls.made, slopes, strict=True)]
 
 
 def calls_of(model: nn.Module, modules: Mapping[str, nn.Module], x: Tensor) -> Calls:

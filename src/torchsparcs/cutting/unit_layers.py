@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from torchsparcs.blocks.finding import Block
 from torchsparcs.blocks.layers import axis_of, patches_of, weight_of, with_weights
-from torchsparcs.cutting.models import calls_of
+from torchsparcs.cutting.models import felt_calls
 from torchsparcs.cutting.removal import remove_sources_
 from torchsparcs.training.data import Pair
 from torchsparcs.training.tasks import LossFunction, resolve_task
@@ -41,17 +41,11 @@ def heard_by_readers(
     """What ``rows``, in batches, tell of each reader of ``blocks``."""
     readers = {name: model.get_submodule(name) for block in blocks for name in block.readers}
     resolved, count = resolve_task(task), sum(len(x) for x, _ in rows)
-    generator, heard, places = (
-        torch.Generator().manual_seed(0),
-        dict[str, Heard](),
-        dict[str, int](),
-    )
+    generator = torch.Generator().manual_seed(0)
+    heard: dict[str, Heard] = {}
+    places: dict[str, int] = {}
     for x, y in rows:
-        calls = calls_of(model, readers, x)
-        total = resolved.felt(calls.output, y, generator) * len(x)
-        outputs = [output for _, _, output in calls.made]
-        slopes = torch.autograd.grad(total, outputs, allow_unused=True)
-        for (name, arrived, output), slope in zip(calls.made, slopes, strict=True):
+        for name, arrived, output, slope in felt_calls(model, readers, (x, y), resolved, generator):
             reader = readers[name]
             seen = patches_of(reader, arrived).flatten(1)
             some = torch.randperm(len(seen), generator=generator)[: SEEN * len(x) // count + 1]

@@ -120,17 +120,16 @@ def _named(graph: Graph, value: Any, like: Tensor) -> str:
     return graph.constant(values, np.dtype(str(like.dtype).removeprefix("torch.")))
 
 
-def _of_two(operator: str, *, is_turned: bool = False) -> Callable[..., str]:
+def _of_two(operator: str) -> Callable[..., str]:
     def added(graph: Graph, one: Any, other: Any) -> str:
         like = one if isinstance(one, Traced) else other
-        names = [_named(graph, each, like) for each in (one, other)]
-        return graph.add(operator, *(reversed(names) if is_turned else names))
+        return graph.add(operator, *(_named(graph, each, like) for each in (one, other)))
 
     return added
 
 
-def _of_one(operator: str, **attributes: Any) -> Callable[..., str]:
-    return lambda graph, value: graph.add(operator, value.label, **attributes)
+def _of_one(operator: str) -> Callable[..., str]:
+    return lambda graph, value: graph.add(operator, value.label)
 
 
 def _as(kind: torch.dtype) -> Callable[..., str]:
@@ -177,38 +176,24 @@ def _bounded(graph: Graph, value: Traced, low: Any, high: Any) -> str:
     return graph.add("Min", least, _named(graph, high, value))
 
 
+OF_ONE = ("Neg", "Floor", "Sin", "Cos", "Tanh", "Sigmoid", "IsNaN")
+OF_TWO = {
+    "add": "Add",
+    "radd": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "rmul": "Mul",
+    "div": "Div",
+    "truediv": "Div",
+    "eq": "Equal",
+    "le": "LessOrEqual",
+    "ge": "GreaterOrEqual",
+    "gt": "Greater",
+}
+# What is added to a graph for a function of torch, by its name; dates and networks need no others.
 OPERATORS: dict[str, Callable[..., str]] = {
-    **{
-        f"{name}": _of_two(operator)
-        for name, operator in (
-            ("add", "Add"),
-            ("radd", "Add"),
-            ("sub", "Sub"),
-            ("mul", "Mul"),
-            ("rmul", "Mul"),
-            ("div", "Div"),
-            ("truediv", "Div"),
-            ("eq", "Equal"),
-            ("le", "LessOrEqual"),
-            ("ge", "GreaterOrEqual"),
-            ("lt", "Less"),
-            ("gt", "Greater"),
-        )
-    },
-    "rsub": _of_two("Sub", is_turned=True),
-    **{
-        operator.lower(): _of_one(operator)
-        for operator in (
-            "Neg",
-            "Floor",
-            "Sin",
-            "Cos",
-            "Tanh",
-            "Sigmoid",
-            "Relu",
-            "IsNaN",
-        )
-    },
+    **{operator.lower(): _of_one(operator) for operator in OF_ONE},
+    **{name: _of_two(operator) for name, operator in OF_TWO.items()},
     "softmax": lambda graph, value, dim: graph.add("Softmax", value.label, axis=dim),
     "silu": lambda graph, value, inplace=False: graph.add(
         "Mul", value.label, graph.add("Sigmoid", value.label)

@@ -45,18 +45,17 @@ def made_rows(X: Any, standard: np.ndarray, kinds: np.ndarray, count: int, seed:
     )
     between = draw.random(count)
     table = Table.of(X)
-    columns = []
+    columns: list[Any] = []
     for index in range(len(table.names)):
-        values = table.column(index)
         share = np.where(draw.random(count) < SWAPPED, 1.0, between)
-        is_whole = not table.is_numeric(index) or _is_whole(values)
-        if is_whole:
-            columns.append(np.where(draw.random(count) < share, values[partner], values[base]))
-        else:
-            own = values[base].astype(np.float64)
-            mixed = own + share * (values[partner].astype(np.float64) - own)
-            columns.append(np.where(np.isnan(mixed), own, mixed))
-    return MadeRows(_like(X, table, columns), base, partner)
+        whose = np.where(draw.random(count) < share, partner, base)
+        if not table.is_numeric(index) or _is_whole(values := table.column(index)):
+            columns.append(_entries(table, index, whose))
+            continue
+        own = values[base].astype(np.float64)
+        mixed = own + share * (values[partner].astype(np.float64) - own)
+        columns.append(np.where(np.isnan(mixed), own, mixed).astype(values.dtype))
+    return MadeRows(_table(table, columns), base, partner)
 
 
 def _neighbours(
@@ -84,15 +83,17 @@ def _is_whole(values: np.ndarray) -> bool:
     return bool((present == np.round(present)).all())
 
 
-def _like(X: Any, table: Table, columns: list[np.ndarray]) -> Any:
+def _entries(table: Table, index: int, rows: np.ndarray) -> Any:
+    """The entries of a column in those ``rows``, of the type they have."""
+    if table.is_frame:
+        return table.source.iloc[rows, index].reset_index(drop=True)
+    return table.source[rows, index]
+
+
+def _table(table: Table, columns: list[Any]) -> Any:
+    """Columns as one table of the kind of ``table``."""
     if not table.is_frame:
-        return np.stack(columns, axis=1).astype(table.source.dtype)
+        return np.stack(columns, axis=1)
     import pandas as pd
 
-    frame = table.source
-    return pd.DataFrame(
-        {
-            label: pd.Series(values).astype(kind)
-            for label, values, kind in zip(frame.columns, columns, frame.dtypes, strict=True)
-        }
-    )
+    return pd.DataFrame(dict(zip(table.source.columns, columns, strict=True)))
