@@ -1,10 +1,11 @@
 """Do the estimators pass all checks of scikit-learn as they are, and how long does that take?
 
 Each check of ``sklearn.utils.estimator_checks`` runs once for either estimator, with its default
-settings. A check that fails, or is late, is named, and then the end is an error. Skipped is only
-what scikit-learn itself skips; seconds are those of the processor.
+settings, on the CPU. A check that fails, or is late, is named, and then the end is an error.
+Skipped is only what scikit-learn itself skips; seconds are those of the processor. What was found
+so far is recorded now and then, with the number of checks there are.
 
-    python benchmarks/estimator_checks.py --workers 16
+    python benchmarks/estimator_checks.py --workers 16 --minutes 4
     python benchmarks/estimator_checks.py --checks check_fit1d check_classifiers_one_label
 """
 
@@ -73,14 +74,18 @@ def _stop(*_: Any) -> None:
     raise TimeoutError(f"Expected a check to end within {LIMIT} s.")
 
 
-def all_checked(tasks: list[tuple[str, int]], workers: int) -> Iterator[dict[str, Any]]:
-    """What came of the checks so far."""
+def all_checked(
+    tasks: list[tuple[str, int]], workers: int, minutes: float
+) -> Iterator[dict[str, Any]]:
+    """What came of the checks so far; after ``minutes`` no more are begun."""
     found: list[dict[str, Any]] = []
     start = time.monotonic()
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         waiting = [pool.submit(checked, *task) for task in tasks]
         try:
             for done in as_completed(waiting):
+                if done.cancelled():
+                    continue
                 found.append(one := done.result())
                 words = f"\n{one['words']}" if one["outcome"] == "failed" else ""
                 named = f"{one['estimator']}, {one['check']}: {one['outcome']}, {one['seconds']} s"
@@ -94,6 +99,8 @@ def all_checked(tasks: list[tuple[str, int]], workers: int) -> Iterator[dict[str
                     "processor_minutes": round(sum(one["seconds"] for one in found) / 60, 1),
                     "checks": sorted(found, key=lambda one: -one["seconds"]),
                 }
+                if time.monotonic() > start + 60 * minutes:
+                    pool.shutdown(wait=False, cancel_futures=True)
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -101,11 +108,12 @@ def all_checked(tasks: list[tuple[str, int]], workers: int) -> Iterator[dict[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=1, help="checks at a time")
+    parser.add_argument("--minutes", type=float, default=1e6, help="until no more are begun")
     parser.add_argument("--checks", nargs="+", default=[], help="by name; all by default")
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args()
     end_with_what_was_begun()
-    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     tasks = [
         (estimator, place)
         for estimator in ESTIMATORS
@@ -114,7 +122,7 @@ def main() -> None:
     ]
     if not tasks:
         raise SystemExit(f"Expected names of checks. Got {', '.join(asked.checks)}.")
-    for results in now_and_then(all_checked(tasks, asked.workers)):
+    for results in now_and_then(all_checked(tasks, asked.workers, asked.minutes)):
         path = record("estimator_checks", "cpu", results, asked.out)
     print(path)
     print({name: value for name, value in results.items() if name != "checks"})

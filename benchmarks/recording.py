@@ -38,14 +38,28 @@ def record(name: str, device: str, results: dict, out: Path = RESULTS) -> Path:
 
 
 def now_and_then(found: Iterable[Found], seconds: float = EVERY) -> Iterator[Found]:
-    """Those of ``found`` that come so long after the one before, and the last one."""
-    told, last = time.monotonic(), None
-    for last in found:
+    """Those of ``found`` that come so long after the one before, and the last one.
+
+    Also where an error, or a limit of time, ends the work: what was found is told first.
+    """
+    told = time.monotonic()
+    waiting: list[Found] = []
+    end: BaseException | None = None
+    work = iter(found)
+    while True:
+        try:
+            waiting = [next(work)]
+        except StopIteration:
+            break
+        except BaseException as error:
+            end = error
+            break
         if time.monotonic() > told + seconds:
             told = time.monotonic()
-            yield last
-    if last is not None:
-        yield last
+            yield waiting.pop()
+    yield from waiting
+    if end is not None:
+        raise end
 
 
 def end_with_what_was_begun() -> None:

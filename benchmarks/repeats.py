@@ -10,9 +10,9 @@ the losses of the training: all forty are the same, or this ends with an error.
 One more process with the plainest instructions of the CPU stands for another machine, where sums
 round otherwise: how often is the network that is picked another one then?
 
-What was found so far is recorded now and then.
+What was found so far is recorded now and then: of every table about as much.
 
-    python benchmarks/repeats.py --workers 16 --minutes 8    # about 80 minutes of a core
+    python benchmarks/repeats.py --workers 16 --minutes 8    # about 90 minutes of a core
     python benchmarks/repeats.py --quick                     # three tables, to see that it runs
 """
 
@@ -182,6 +182,7 @@ def search_again(asked: Asked) -> dict[str, Any]:
 def in_a_process(asked: Asked, **others: str) -> Any:
     """What a fresh process finds, with memory and hashes of its own."""
     environment = os.environ | {
+        "CUDA_VISIBLE_DEVICES": "",  # the bits of CPUs are asked for
         "OMP_NUM_THREADS": str(asked.threads),
         "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait leave the core to their neighbours
         "PYTHONHASHSEED": str(random.randrange(2**32)),
