@@ -17,7 +17,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from unittest import SkipTest
 
 import torch
 from recording import RESULTS, end_with_what_was_begun, now_and_then, record
+from sharing import shared_out
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from torchsparcs import SparcsClassifier, SparcsRegressor
@@ -80,29 +81,21 @@ def all_checked(
     """What came of the checks so far; after ``minutes`` no more are begun."""
     found: list[dict[str, Any]] = []
     start = time.monotonic()
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        waiting = [pool.submit(checked, *task) for task in tasks]
-        try:
-            for done in as_completed(waiting):
-                if done.cancelled():
-                    continue
-                found.append(one := done.result())
-                words = f"\n{one['words']}" if one["outcome"] == "failed" else ""
-                named = f"{one['estimator']}, {one['check']}: {one['outcome']}, {one['seconds']} s"
-                print(f"{len(found)} of {len(tasks)}: {named}{words}", flush=True)
-                outcomes = Counter(each["outcome"] for each in found)
-                yield {
-                    "checks_of_all": len(tasks),
-                    **{outcome: outcomes[outcome] for outcome in ("passed", "skipped", "failed")},
-                    "workers": workers,
-                    "minutes": round((time.monotonic() - start) / 60, 1),
-                    "processor_minutes": round(sum(one["seconds"] for one in found) / 60, 1),
-                    "checks": sorted(found, key=lambda one: -one["seconds"]),
-                }
-                if time.monotonic() > start + 60 * minutes:
-                    pool.shutdown(wait=False, cancel_futures=True)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    for one in shared_out(pool, checked, tasks, minutes):
+        found.append(one)
+        words = f"\n{one['words']}" if one["outcome"] == "failed" else ""
+        named = f"{one['estimator']}, {one['check']}: {one['outcome']}, {one['seconds']} s"
+        print(f"{len(found)} of {len(tasks)}: {named}{words}", flush=True)
+        outcomes = Counter(each["outcome"] for each in found)
+        yield {
+            "checks_of_all": len(tasks),
+            **{outcome: outcomes[outcome] for outcome in ("passed", "skipped", "failed")},
+            "workers": workers,
+            "minutes": round((time.monotonic() - start) / 60, 1),
+            "processor_minutes": round(sum(one["seconds"] for one in found) / 60, 1),
+            "checks": sorted(found, key=lambda one: -one["seconds"]),
+        }
 
 
 def main() -> None:

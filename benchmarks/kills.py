@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ import numpy as np
 import pandas as pd
 import torch
 from recording import RESULTS, end_with_what_was_begun, now_and_then, record
+from sharing import shared_out
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -174,22 +175,11 @@ def finished(job: Job, folder: Path) -> dict[str, bytes]:
     return files_of(folder)
 
 
-def shared_out(
+def in_processes(
     work: Callable[..., dict[str, Any]], tasks: Iterable[tuple], workers: int, minutes: float
 ) -> Iterator[dict[str, Any]]:
     """What ``work`` finds for each of ``tasks``, as it comes; what is late is not begun."""
-    end = time.monotonic() + 60 * minutes
-    with ProcessPoolExecutor(workers, FORK) as pool:
-        waiting = [pool.submit(work, *task) for task in tasks]
-        try:
-            for done in as_completed(waiting):
-                if not done.cancelled():
-                    yield done.result()
-                if time.monotonic() > end:
-                    for each in waiting:
-                        each.cancel()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    return shared_out(ProcessPoolExecutor(workers, FORK), work, tasks, minutes)
 
 
 def killed_table(number: int) -> dict[str, Any]:
@@ -219,7 +209,7 @@ def killed_at_random(
 ) -> Iterator[dict[str, Any]]:
     """A resume of each of ``count`` tables, or of as many as the minutes are enough for, so far."""
     tables, tasks = [], [(number,) for number in range(seed, seed + count)]
-    for table in shared_out(killed_table, tasks, workers, minutes):
+    for table in in_processes(killed_table, tasks, workers, minutes):
         tables.append(table)
         wrong = table["differing"] or "none"
         print(f"{len(tables)} of {count}: {table['target']}, differing: {wrong}", flush=True)
@@ -253,7 +243,7 @@ def killed_everywhere(every: int, workers: int, minutes: float) -> Iterator[dict
         expected, total = files_of(whole), counter.value
     wrong, points = {}, range(0, total, every)
     tasks = [(point, expected) for point in points]
-    for tried, found in enumerate(shared_out(killed_point, tasks, workers, minutes), 1):
+    for tried, found in enumerate(in_processes(killed_point, tasks, workers, minutes), 1):
         if found["differing"]:
             wrong[found["point"]] = found["differing"]
             print(f"operation {found['point']}: {found['differing']} differ", flush=True)

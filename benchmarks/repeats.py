@@ -25,13 +25,14 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from recording import RESULTS, end_with_what_was_begun, now_and_then, record
+from sharing import shared_out
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -179,15 +180,15 @@ def search_again(asked: Asked) -> dict[str, Any]:
     return {"digests": digests, "pick": {key: getattr(pick, key) for key in keys}}
 
 
-def in_a_process(asked: Asked, **others: str) -> Any:
-    """What a fresh process finds, with memory and hashes of its own."""
+def in_the_setting(setting: str, asked: Asked) -> tuple[str, str, dict[str, Any]]:
+    """The table, the setting, and what a fresh process finds, with memory and hashes of its own."""
     environment = os.environ | {
         "CUDA_VISIBLE_DEVICES": "",  # the bits of CPUs are asked for
         "OMP_NUM_THREADS": str(asked.threads),
         "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait leave the core to their neighbours
         "PYTHONHASHSEED": str(random.randrange(2**32)),
         "MALLOC_PERTURB_": str(random.choice([ZEROS, THREES, random.randrange(1, ZEROS)])),
-        **others,
+        **(PLAIN if setting == OTHERS else {}),
     }
     try:
         done = subprocess.run(
@@ -201,7 +202,7 @@ def in_a_process(asked: Asked, **others: str) -> Any:
         raise RuntimeError(f"{asked.table}: Expected an end within {LIMIT} s.") from None
     if done.returncode != 0:
         raise RuntimeError(f"{asked.table}: {done.stderr}")
-    return json.loads(done.stdout)
+    return asked.table, setting, json.loads(done.stdout)
 
 
 # --- all of them ---
@@ -270,28 +271,12 @@ def search_all(names: list[str], options: argparse.Namespace) -> Iterator[dict[s
     """What the processes found so far, by table and setting."""
     tasks = planned(names, options)
     found: dict[str, Any] = {name: {} for name in names}
-    start, done = time.monotonic(), 0
-    with ThreadPoolExecutor(options.workers) as pool:
-        waiting = {
-            pool.submit(in_a_process, asked, **(PLAIN if setting == OTHERS else {})): (
-                asked.table,
-                setting,
-            )
-            for setting, asked in tasks
-        }
-        try:
-            for each in as_completed(waiting):
-                if each.cancelled():
-                    continue
-                name, setting = waiting[each]
-                found[name].setdefault(setting, []).append(each.result())
-                done, seconds = done + 1, time.monotonic() - start
-                print(f"{done} of {len(tasks)} processes after {seconds:.0f} s", flush=True)
-                yield found
-                if seconds > 60 * options.minutes:
-                    pool.shutdown(wait=False, cancel_futures=True)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    start, pool = time.monotonic(), ThreadPoolExecutor(options.workers)
+    searched = shared_out(pool, in_the_setting, tasks, options.minutes)
+    for done, (table, setting, one) in enumerate(searched, 1):
+        found[table].setdefault(setting, []).append(one)
+        print(f"{done} of {len(tasks)} after {time.monotonic() - start:.0f} s", flush=True)
+        yield found
 
 
 def main() -> None:

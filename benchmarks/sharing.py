@@ -1,18 +1,37 @@
-"""Units of a benchmark shared out to processes of one thread; each is recorded as it is done."""
+"""Work of a benchmark that is shared out; units of it are recorded as they are done."""
 
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from recording import record
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+Found = TypeVar("Found")
+
+
+def shared_out(
+    pool: Executor, work: Callable[..., Found], tasks: Iterable[tuple], minutes: float
+) -> Iterator[Found]:
+    """What ``work`` finds for each of ``tasks``, as it comes; after ``minutes`` none are begun."""
+    end = time.monotonic() + 60 * minutes
+    with pool:
+        waiting = [pool.submit(work, *task) for task in tasks]
+        try:
+            for done in as_completed(waiting):
+                if not done.cancelled():
+                    yield done.result()
+                if time.monotonic() > end:  # each by itself: a pool that is told tells nobody
+                    for each in waiting:
+                        each.cancel()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def known_units(name: str, out: Path, *, resume: bool) -> dict[str, dict]:
