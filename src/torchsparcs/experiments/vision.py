@@ -91,7 +91,7 @@ class MemberConv(nn.Conv2d):
         windows = F.pad(input, (1, 1, 1, 1)).unfold(2, 3, 1).unfold(3, 3, 1)
         own = windows.unflatten(1, (members, -1)).permute(1, 0, 3, 4, 2, 5, 6)
         patches = own.reshape(members, rows * height * width, -1)  # (.., channels · 9)
-        weights = self.weight.view(members, -1, patches.shape[-1])
+        weights = self.weight.reshape(members, -1, patches.shape[-1])
         assert self.bias is not None
         maps = torch.baddbmm(self.bias.view(members, 1, -1), patches, weights.mT)
         split = maps.view(members, rows, height, width, -1)
