@@ -42,6 +42,38 @@ def recorded() -> dict[str, dict]:
     return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
 
 
+def variants(name: str) -> str:
+    """What was seen of an experiment's claims under other settings of it."""
+    parts = []
+    for path in sorted(RESULTS.glob(f"{name}-*.json")):
+        content = json.loads(path.read_text())
+        if path.stem in EXPERIMENTS or content["experiment"] != name:
+            continue
+        rows = [
+            f"| {claim.says} | {claim.found} | {'yes' if claim.held else '**no**'} |"
+            for claim in EXPERIMENTS[name].claims(content)
+        ]
+        made = f"on {content['hardware']}, torch {content['versions']['torch']}, {content['date']}"
+        head = [f"### {path.stem}", "", f"`{content['command']}` {made}; not in the verdicts.", ""]
+        table = ["| to be seen | seen |  |", "| --- | --- | --- |", *rows, ""]
+        parts.append("\n".join([*head, *table]))
+    return "\n".join(parts)
+
+
+def durations() -> str:
+    """How long the full runs took, of those that were timed as a whole."""
+    taken = {name: content.get("wall_seconds") for name, content in recorded().items()}
+    timed = {name: seconds for name, seconds in taken.items() if seconds}
+    if not timed:
+        return ""
+    each = ", ".join(f"{name} {seconds:,.0f} s" for name, seconds in timed.items())
+    others = ", ".join(name for name in EXPERIMENTS if name not in timed)
+    return (
+        f"\nFull runs that were timed as a whole: {each}, together {sum(timed.values()) / 60:.1f} "
+        f"minutes. Not timed so: {others or 'none'}.\n"
+    )
+
+
 def verdicts() -> str:
     """What ``sparcs reproduce --list`` says of each figure and table."""
     known = {part.name: asdict(verdict_of(part, recorded())) for part in PARTS}
@@ -55,14 +87,14 @@ def overview() -> str:
         commands = ", ".join(f"`sparcs reproduce {name}`" for name in part.experiments)
         sentence = verdict_of(part, recorded()).sentence
         lines.append(f"| {part.name} | {part.shows} | {commands} | {sentence} |")
-    return "\n".join([OVERVIEW, *lines, ""])
+    return "\n".join([OVERVIEW, *lines, durations()])
 
 
 def page() -> str:
     parts = [HEAD, overview()]
     for name, content in recorded().items():
         text = written_page(EXPERIMENTS[name], content, figures=f"figures/{name}/")
-        parts.append(text.replace("# ", "## ", 1))
+        parts += [text.replace("# ", "## ", 1), *filter(None, [variants(name)])]
     return "\n".join(parts)
 
 

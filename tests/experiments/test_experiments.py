@@ -631,6 +631,11 @@ class TestResuming:
         assert seen == ["one half: done before", "other", "figures and page"]
         assert content["results"] == {"one half": {"value": 3.33333}, "other": {"value": 3.66667}}
         assert not (tmp_path / "parts").exists()
+        assert content["wall_seconds"] is None  # of a part of it alone
+        assert (
+            reproduce(fake_experiment(calls), tmp_path, device="cpu", force=True)["wall_seconds"]
+            >= 0
+        )
 
     def test_a_finished_folder_is_written_again_not_measured_again(self, tmp_path):
         calls = []

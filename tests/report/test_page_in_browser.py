@@ -306,6 +306,19 @@ def test_the_comparison_and_the_columns(visit):
     read = page.locator("#columns tbody td:last-child").all_text_contents()
     assert sorted(read) == sorted("yes" if column in reads else "no" for column in range(3))
     assert "no" in read
+    assert page.locator("#columns thead th").count() == 4
+
+
+def test_columns_have_the_relevance_that_was_kept(visit, pages, tmp_path):
+    small = small_result("multiclass")
+    names = [column.name for column in small.inputs.columns]
+    known = dict(zip(names, (1.0, 0.25, 0.126), strict=True))
+    asked = dataclasses.replace(small, settings={**small.settings, "relevance": known})
+    pages["relevance"] = asked.report(tmp_path / "page.html")
+    page = visit("relevance")
+    assert "relevance by input eigenvalues" in page.text_content("#columns thead")
+    shown = page.locator("#columns tbody td:nth-last-child(2)").all_text_contents()
+    assert sorted(shown) == ["0.13", "0.25", "1.00"]
 
 
 def test_the_keyboard_is_enough(visit):

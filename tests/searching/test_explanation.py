@@ -154,4 +154,8 @@ class TestInputRelevance:
         assert found.iloc[0] == 1
         assert found.index[-1] == "noise"
         assert found["noise"] < 0.2 < 0.3 < found.drop("noise").min()
-        pd.testing.assert_series_equal(found, result.input_relevance(table, y)["relevance"])
+        assert "relevance" not in result.settings
+        pd.testing.assert_series_equal(
+            found, result.input_relevance(table, y, keep=True)["relevance"]
+        )
+        assert result.settings["relevance"] == found.to_dict()

@@ -1,5 +1,6 @@
 """What a search keeps for its page, and its folder gives back."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -34,6 +35,16 @@ def test_the_folder_has_all_of_it(result, tmp_path):
     assert all(a.answers.dtype == b.answers.dtype for a, b in zip(mine, its, strict=True))
     here, there = (json.dumps(facts_of(each, "run")) for each in (result, back))
     assert here == there
+
+
+def test_relevance_that_was_kept_is_in_the_folder_and_on_its_page(tmp_path):
+    found = small_result("binary")
+    known = dict.fromkeys([column.name for column in found.inputs.columns], 0.5)
+    found = dataclasses.replace(found, settings={**found.settings, "relevance": known})
+    found.save(tmp_path / "run")
+    back = load_result(tmp_path / "run")
+    assert back.settings["relevance"] == known
+    assert {row[-1] for row in facts_of(back)["columns"]["rows"]} == {0.5}
 
 
 def test_older_folders_do_not_know_what_is_to_be_expected(result, tmp_path):
@@ -137,6 +148,7 @@ def test_a_folder_without_a_history(tmp_path):
         ("front.json", lambda it: it["attempts"][0].pop("score"), "lacks score"),
         ("front.json", lambda it: it["attempts"][0].update(score="x"), "score is 'x', not float"),
         ("settings.json", lambda it: it["settings"].pop("rows"), "lacks rows"),
+        ("settings.json", lambda it: it["settings"].update(relevance={"a": 7.0}), "relevance"),
     ],
 )
 def test_damage_is_told(file, change, words, tmp_path):

@@ -1,5 +1,6 @@
 """What an experiment is, and how one is run: resumed where it stopped, written whole."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -136,7 +137,8 @@ def reproduce(
 ) -> Content:
     """Run ``experiment`` into ``folder``: figures, results.json and a page; returns the results.
 
-    A folder in which the same experiment was interrupted is gone on with. Where it has been
+    A folder in which the same experiment was interrupted is gone on with; ``wall_seconds`` of the
+    results are then None, otherwise those from the first part to the last. Where it has been
     finished, its figures and its page are made again from results.json, unless forced.
     """
     setting = experiment.full if setting is None else setting
@@ -167,9 +169,12 @@ def reproduce(
         with lock_steps(folder / PARTS, workers.ranks) as steps:
             if content is None or force:
                 steps.clear()
+            is_new, start = not steps.names() - {ASKED}, time.perf_counter()
             steps.begin(asked, "auto")
             results = experiment.run(setting, Work(steps, place, progress, report, workers))
-            content = {**asked, **provenance(command, place), "results": plain(results)}
+            taken = round(time.perf_counter() - start, 1) if is_new else None
+            made = {**provenance(command, place), "wall_seconds": taken}
+            content = {**asked, **made, "results": plain(results)}
             write_json(folder / RESULTS, content)
     Steps(folder / PARTS).remove()
     report("figures and page")

@@ -26,23 +26,25 @@ KINDS = {
 
 
 def columns_of(result: SearchResult) -> dict[str, Any] | None:
-    """Name, content, start and end of its inputs, and smallest network of each column.
+    """Name, content, start and end of its inputs, smallest network and relevance of each column.
 
     They are in the order in which the front would let them go, the last ones first: of the
-    parameters of the smallest network that reads them; None where none does.
+    parameters of the smallest network that reads them; None where none does. The relevance is None
+    where ``input_relevance`` was not asked to keep it.
     """
     if result.preprocessing is None:
         return None
     inputs, place = result.inputs, 0
     rows: list[list[Any]] = []
-    smallest = _smallest_readers(result)
+    smallest, relevance = _smallest_readers(result), result.settings.get("relevance", {})
     for column in inputs.columns:
         width = len(column.encoded_names)
         content = _content(column, inputs.mean[place:], inputs.scale[place:])
         reader = smallest.get(column.name)
-        rows.append([shortened(column.name), content, place, place + width, reader])
+        known = relevance.get(column.name)
+        rows.append([shortened(column.name), content, place, place + width, reader, known])
         place += width
-    rows.sort(key=lambda row: math.inf if row[-1] is None else row[-1])
+    rows.sort(key=lambda row: math.inf if row[4] is None else row[4])
     return {"rows": rows[:MOST_COLUMNS], "more": max(0, len(rows) - MOST_COLUMNS)}
 
 

@@ -31,6 +31,7 @@ class Explanations:
 
     if TYPE_CHECKING:
         front: tuple["Candidate", ...]
+        settings: dict[str, Any]
 
         @property
         def inputs(self) -> Inputs: ...
@@ -85,13 +86,16 @@ class Explanations:
         table = pd.DataFrame(rows, columns=columns).set_index("column")
         return table.sort_values(["worth", "parameters"], ascending=[False, True])
 
-    def input_relevance(self, X: Any, y: Any, *, seed: int = 0) -> pd.DataFrame:
+    def input_relevance(self, X: Any, y: Any, *, seed: int = 0, keep: bool = False) -> pd.DataFrame:
         """Columns of a table from the most relevant, by trained input eigenvalues.
 
         A network of its own is trained on these rows, in which each input has an eigenvalue in
         front of eigenvectors that stay as they were drawn; how large it is left tells how much the
         input is used (arXiv 2406.01183). It looks at the table, not at a network of the front:
         :meth:`importance` does that.
+
+        Args:
+            keep: the result remembers it; pages and folders that are written from then on have it.
 
         Returns:
             a row for each column that was not left out, in the column ``relevance``: the norm of
@@ -104,7 +108,10 @@ class Explanations:
         )
         norms = {name: float(sizes[places].norm()) for name, places in self._places().items()}
         top = max(norms.values(), default=0.0) or 1.0
-        table = pd.DataFrame({"relevance": [norm / top for norm in norms.values()]}, index=[*norms])
+        relevance = {name: norm / top for name, norm in norms.items()}
+        if keep:
+            self.settings["relevance"] = relevance
+        table = pd.DataFrame({"relevance": relevance.values()}, index=[*relevance])
         table.index.name = "column"
         return table.sort_values("relevance", ascending=False, kind="stable")
 

@@ -92,6 +92,7 @@ class Settings(TypedDict):
     ended: NotRequired[str | None]
     teacher: NotRequired[str]
     costs: NotRequired[dict[str, Size]]
+    relevance: NotRequired[dict[str, Share]]  # of columns, where it was asked for
     class_weight: NotRequired[str | dict[str, float] | None]
     group: NotRequired[str | None]
     time: NotRequired[str | None]

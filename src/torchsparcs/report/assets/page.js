@@ -104,11 +104,14 @@ function aboutLists() {
   if (!facts.columns) return byId("columns-table").remove();
   const { rows, more } = facts.columns;
   byId("columns-summary").textContent = `Columns, and which of them the candidate reads (${whole(rows.length + more)})`;
-  const lines = rows.map(([name, content, from, to, smallest]) =>
+  const isRelevance = rows.some((row) => row[5] !== null);
+  const lines = rows.map(([name, content, from, to, smallest, relevance]) =>
     make("tr", { "data-from": from, "data-to": to }, [make("th", { scope: "row" }, name), make("td", {}, content),
-      make("td", {}, smallest === null ? "none" : plural(smallest, "parameter")), make("td")]));
-  if (more) lines.push(make("tr", {}, make("td", { colspan: 4 }, `and ${whole(more)} more`)));
-  byId("columns").append(make("thead", {}, make("tr", {}, ["column", "content", "smallest network that reads it", "read"].map((words) => make("th", { scope: "col" }, words)))), make("tbody", {}, lines));
+      make("td", {}, smallest === null ? "none" : plural(smallest, "parameter")),
+      ...(isRelevance ? [make("td", {}, relevance === null ? "" : relevance.toFixed(2))] : []), make("td")]));
+  if (more) lines.push(make("tr", {}, make("td", { colspan: 4 + isRelevance }, `and ${whole(more)} more`)));
+  const names = ["column", "content", "smallest network that reads it", ...(isRelevance ? ["relevance by input eigenvalues"] : []), "read"];
+  byId("columns").append(make("thead", {}, make("tr", {}, names.map((words) => make("th", { scope: "col" }, words)))), make("tbody", {}, lines));
 }
 
 function markRead(row) {
