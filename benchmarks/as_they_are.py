@@ -16,6 +16,7 @@ import io
 import json
 import re
 import tempfile
+import time
 import warnings
 from functools import partial
 from importlib.util import find_spec
@@ -38,6 +39,7 @@ ANSWERED = 10_000  # rows, by ONNX and the estimators
 UNSEEN = "never seen before"
 SHORT = ("--widths", "4", "--validation", "0.3", "--penalty-weights", "0.001")  # of few steps
 COUNTED = re.compile(r"([\d,]+) rows? of '([^']*)'")
+PROGRESS = re.compile(r": (\d+ (h|min|s) ?)+(, about .* left)?$")
 START = np.datetime64("2000-01-01")
 DAY = np.timedelta64(1, "D")
 
@@ -78,6 +80,11 @@ def called(*arguments: str) -> tuple[int, list[str]]:
         except SystemExit as end:
             code = int(end.code or 0)
     return code, [line for line in said.getvalue().splitlines() if line.strip()]
+
+
+def told(lines: list[str]) -> list[str]:
+    """Those of the lines that say more than how far it has come."""
+    return [line for line in lines if not PROGRESS.search(line)]
 
 
 def untrue(lines: list[str], rows: pd.DataFrame) -> list[str]:
@@ -144,6 +151,7 @@ def beside_estimator(table: pd.DataFrame, rows: pd.DataFrame, task: str) -> floa
 def measured(folder: Path, most: int | None, steps: int | None, unit: str) -> dict:
     """What happens to a table as one kind of file."""
     torch.set_num_threads(1)
+    start = time.process_time()
     name, ending = unit.split()
     table, task = read(folder, name), listed(folder)[name]
     order = np.random.default_rng(0).permutation(len(table))
@@ -166,11 +174,12 @@ def measured(folder: Path, most: int | None, steps: int | None, unit: str) -> di
             str(run),
             *short,
         )
-        found = {"search": code, "search_said": said, "rows": len(kept)}
+        found = {"search": code, "search_said": told(said), "rows": len(kept)}
+        found["seconds"] = round(time.process_time() - start, 1)
         if code:
             return found
         code, said = called("predict", str(run), str(rows), "-o", str(Path(place) / "said.csv"))
-        found |= {"predict": code, "predict_said": said, "untrue": untrue(said, new)}
+        found |= {"predict": code, "predict_said": told(said), "untrue": untrue(said, new)}
         answered = 0 if code else len(pd.read_csv(Path(place) / "said.csv"))
         found["answered"] = answered
         many = disturbed(
@@ -193,6 +202,7 @@ def summary(units: dict[str, dict]) -> dict[str, Any]:
         "searched": sum(unit["search"] == 0 for unit in units.values()),
         "predicted": sum(unit["answered"] == HELD_OUT for unit in whole),
         "warnings_of_searches": sorted({line for u in units.values() for line in u["search_said"]}),
+        "core_minutes": sum(unit["seconds"] for unit in units.values()) / 60,
         "untrue": [line for unit in whole for line in unit["untrue"]],
         "onnx_models": len(onnx),
         "onnx_differs_by": max(onnx, default=None),
@@ -212,6 +222,7 @@ def main() -> None:
     arguments = parser.parse_args()
     endings = [".csv", *([".parquet"] if find_spec("pyarrow") else [])]
     names = arguments.only or [*listed(arguments.tables)]
+    names.sort(key=lambda name: -len(read(arguments.tables, name)))  # the longest are begun first
     units = [f"{name} {ending}" for ending in reversed(endings) for name in names]
     about = {"most_rows": arguments.rows, "steps": arguments.steps}
     found = measured_units(

@@ -58,6 +58,7 @@ def test_a_search_counts_by_them(tmp_path):
     assert again.scoring.constant == pytest.approx(0.5)  # balanced as before, on these rows
     even = refit(result, x[:120], y[:120], class_weight=None, steps=5, progress=False)
     assert even.scoring.constant == pytest.approx((y[:120] == "no").mean())
+    assert (again.settings["class_weight"], even.settings["class_weight"]) == ("balanced", None)
 
 
 def test_rows_of_a_pair_count_by_them():

@@ -16,6 +16,7 @@ from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.costs import front_by_cost, with_costs
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.folded import FoldedData, counted_rows
+from torchsparcs.searching.preparing import class_weight_words
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.sizes import Sizing
@@ -128,6 +129,7 @@ def refit(
         "judged_rows": folded.judged_rows,
         "judged_times": len(folded.folds.judged) / folded.judged_rows,
         "fits": folded.fits,
+        "class_weight": class_weight_words(class_weight),
         "calibrate": calibrate,
         "seed": seed,
         **score_settings(folded.scoring),
