@@ -1,4 +1,4 @@
-"""Several inputs, named outputs, targets of several places, losses of one's own, batches of dicts."""
+"""Several inputs, named outputs, targets of several places, losses of one's own, dicts."""
 
 from collections import namedtuple
 from dataclasses import dataclass
@@ -144,8 +144,10 @@ def test_nests():
     assert rows_of(nest) == 4
     part = rows_in(nest, slice(1, 3))
     assert part["a"].tolist() == [1, 2]
-    assert isinstance(part["b"][0], Both) and part["b"][0].mean.shape == (2, 2)
-    assert part["b"][1].words == "left alone" and nest["a"].shape == (4,)
+    assert isinstance(part["b"][0], Both)
+    assert part["b"][0].mean.shape == (2, 2)
+    assert part["b"][1].words == "left alone"
+    assert nest["a"].shape == (4,)
     assert mapped(torch.neg, (torch.ones(1),)) == (torch.tensor([-1.0]),)
 
 
@@ -153,7 +155,11 @@ def test_nests():
     ("data", "task", "message"),
     [
         (((torch.ones(4, 3), torch.ones(3, 2)), torch.ones(4)), loss, r"as many inputs as targets"),
-        (((torch.ones(4, 3), torch.ones(4, 2)), torch.ones(4)), "regression", "a loss.*of your own"),
+        (
+            ((torch.ones(4, 3), torch.ones(4, 2)), torch.ones(4)),
+            "regression",
+            "a loss.*of your own",
+        ),
         (((torch.ones(4, 3), "b"), torch.ones(4)), loss, "a tuple of several or a dict"),
         ({"a": torch.ones(4, 3)}, loss, "a tuple of several or a dict of named ones, or an iter"),
         (((torch.ones(4, 3), torch.full((4, 2), torch.nan)), torch.ones(4)), loss, "finite inputs"),

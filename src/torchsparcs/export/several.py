@@ -1,4 +1,4 @@
-"""Models of several inputs or outputs as one of tensors in a row, for formats that know no others."""
+"""Models of several inputs or outputs as ones of tensors in a row, for formats without others."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
