@@ -19,6 +19,7 @@ from torchsparcs.cutting.units import block_cuts, without_silent_units
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralModule, SpectralNetwork, spectral_modules
 from torchsparcs.spectral.population import Population
+from torchsparcs.spectral.sharing import is_shared_out
 from torchsparcs.training.data import Data, Pair, batches_of
 from torchsparcs.training.nests import called
 from torchsparcs.training.tasks import LossFunction, check_data, evaluation_mode
@@ -114,6 +115,7 @@ def extract(
             without spectral networks.
         progress: say on the terminal what is being cut, while data are given.
     """
+    _check_whole(module)
     blocks = spectral_blocks(module)
     networks = [
         part for part in module.modules() if isinstance(part, SpectralModule) and part not in blocks
@@ -185,6 +187,16 @@ def extract(
         return _compared(_replaced(module, compact), module)
     model = refine_model(whole, data, validation, task, config, **options)
     return _compared(model, module)
+
+
+def _check_whole(module: nn.Module) -> None:
+    if any(map(is_shared_out, module.parameters())):
+        raise ValueError(
+            "Expected whole tensors. Got a model whose parameters are shared out over processes "
+            "(fully_shard): load what get_model_state_dict(model, options=StateDictOptions("
+            "full_state_dict=True)) of torch.distributed.checkpoint.state_dict gives into one that "
+            "is built as this was, and extract that."
+        )
 
 
 def _checked_budget(
