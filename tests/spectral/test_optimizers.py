@@ -48,9 +48,9 @@ def test_lion_stays_at_zero_where_the_gradient_is_below_the_weight():
     eigenvalues = network.hidden_eigenvalues[0]
     nn.init.zeros_(eigenvalues)
     target = torch.tensor([0.03, -0.04, 0.5, -1.0])
-    optimizer = Lion([eigenvalues], lr=4e-3)
+    optimizer = Lion([eigenvalues], lr=2e-3)
     attach_penalty(network, optimizer, WEIGHT)
-    for _ in range(700):
+    for _ in range(900):
         optimizer.zero_grad()
         ((eigenvalues - target).square() / 2).sum().backward()
         optimizer.step()
