@@ -11,6 +11,7 @@ fine-tuned for as long, by the targets alone or half by what the uncut model say
 The learning rate of each fine-tuning is chosen on validation text; test text decides nothing.
 
     python benchmarks/block_cuts.py --seeds 1
+    python benchmarks/block_cuts.py --page      # writes the table into docs/results.md
 """
 
 import argparse
@@ -18,6 +19,7 @@ import copy
 import importlib
 import importlib.metadata
 import importlib.util
+import json
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from marking import filled, rewrite
 from recording import RESULTS
 from rounds import Job, Rounds
 from text_front import PLAIN, Contest
@@ -36,6 +39,7 @@ from torchsparcs.cutting.units import BlockCuts, block_cuts
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.train import train
 
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "results.md"
 WIDEST = 128
 SHARES = (0.7, 0.5, 0.3)
 TEACHING = (0.0, 0.5)
@@ -149,8 +153,42 @@ def contest_of(options: tuple) -> Cuts:
     return Cuts(*options)
 
 
+# --- the page -------------------------------------------------------------------------------------
+
+WORDS = {"ours": "cut as by `extract`", "torch_pruning": "Torch-Pruning"}
+TUNED = {None: "before fine-tuning", 0.0: "targets alone", 0.5: "half by the uncut model"}
+
+
+def table(found: dict[str, Any]) -> str:
+    """Test losses, means over the seeds, as the page has them."""
+    shares = found["settings"]["shares"]
+    rows = ["| | " + " | ".join(f"{share:.0%}" for share in shares) + " |"]
+    rows.append("| --- |" + " --- |" * len(shares))
+    arms = {
+        f"{WORDS[kind]}, {TUNED[teaching]}": {"kind": kind, "teaching": teaching}
+        for kind, teaching in product(WORDS, TUNED)
+    }
+    arms["as narrow from the start"] = {"kind": "plain"}
+    for name, wanted in arms.items():
+        cells = [_cell([*found["cuts"], *found["plain"]], wanted | {"share": s}) for s in shares]
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n\n" + "\n".join(rows) + "\n\n"
+
+
+def _cell(rows: list[dict], wanted: dict[str, Any]) -> str:
+    losses = [row["test"] for row in rows if {**row, **wanted} == row]
+    return f"{sum(losses) / len(losses):.3f}" if losses else ""
+
+
+def page(results: Path = RESULTS) -> str:
+    """The page with the table of what was recorded."""
+    found = json.loads((results / "block_cuts.json").read_text())["cpu"]
+    return filled(PAGE.read_text(), "cuts", {"table": table}, found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--page", action="store_true", help="write the table into the docs")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, help="of each text at most, for a quick look")
@@ -159,6 +197,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--resume", action="store_true", help="leave out what is recorded already")
     options = parser.parse_args()
+    if options.page:
+        rewrite(PAGE, page(options.out))
+        return
     known = importlib.util.find_spec("torch_pruning") is not None
     version = importlib.metadata.version("torch-pruning") if known else None
     rounds = Rounds(
