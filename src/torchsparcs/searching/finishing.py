@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
 import torch
 
@@ -17,13 +18,13 @@ from torchsparcs.compact.direct import DirectSpace, connection_count, is_read
 from torchsparcs.cutting.ladder import Rung as AnyRung
 from torchsparcs.searching import drawing
 from torchsparcs.searching.clock import Clock
-from torchsparcs.searching.dense import DenseFamily
+from torchsparcs.searching.dense import DenseFamily, Work
 from torchsparcs.searching.drawing import SHAPES, Shape, drawn
 from torchsparcs.searching.fit_rows import FitRows, Recipe
 from torchsparcs.searching.folded import Judgement
 from torchsparcs.searching.lanes import descended
 from torchsparcs.searching.teaching import lessons
-from torchsparcs.training.deadline import Deadline
+from torchsparcs.training.deadline import NEVER, Deadline
 
 DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and its neighbours do
 NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
@@ -36,7 +37,7 @@ BAND = 2.5  # sizes within that factor compete for the best starts
 CONTENDERS, KEPT = 2, 3  # of a band: that were trained, and of all those that are fitted to the end
 LINEAR_TURNS, FIT_TURNS, CUT_TURNS = 80, 150, 40
 FEWEST_TURNS = 5
-AT_ONCE = 2**20  # signals of networks that are fitted at once
+AT_ONCE = 2**24  # signals of networks that are fitted at once on a GPU
 QUICK = 0.25  # of the usual effort, below which nobody expects the best
 FIRST_SHARE = 0.2  # of the turns, in which decays compete
 LINEAR_DECAYS = tuple(10 ** (exponent / 2) for exponent in range(-9, 0))
@@ -46,6 +47,22 @@ Band = tuple[float, float]  # sizes above and up to
 Rung = AnyRung[DirectSpace, Judgement]
 Cooked = tuple[Rung, Recipe]  # and what it was fitted by
 NOBODY = Judgement(math.inf, -math.inf, 0.0, None, -math.inf, torch.zeros(0))  # has judged yet
+
+
+class Begun(NamedTuple):
+    """A network that is worth fitting to the end.
+
+    Attributes:
+        rung: as it was before.
+        fits: those that are judged, fitted for a share of the turns.
+        loss: of these.
+    """
+
+    band: Band
+    rung: Rung
+    fits: list[DirectSpace]
+    recipe: Recipe
+    loss: float
 
 
 class Finishing:
@@ -80,9 +97,8 @@ class Finishing:
         """The linear model of all columns, fitted under each of several decays."""
         rung = self._drawn(like, drawing.LINEAR, 0, LINEAR)
         pairs = [[(rung, Recipe(decay))] for decay in LINEAR_DECAYS]
-        made = self._by_recipes(
-            "linear", pairs, self._turns(LINEAR_TURNS), slice(0, self.rows.fits)
-        )
+        work = partial(_fits, self.rows, self._turns(LINEAR_TURNS), slice(0, self.rows.fits))
+        made = self._by_recipes("linear", pairs, work)
         return self._judged_by_recipes(pairs, made)
 
     def run(
@@ -97,40 +113,44 @@ class Finishing:
             return []
         if self.rows.lessons is None:
             with self.clock.stage("teacher", "asking a teacher"):
-                ask = partial(lessons, self.rows, self.outputs, self.seed, self.effort)
-                said = self.family.executor.steps.step("lessons", ask)
+                executor = self.family.executor
+                ask = partial(lessons, self.rows, self.outputs, self.seed, executor, self.effort)
+                said = executor.steps.step("lessons", ask)
                 self.rows = replace(self.rows, lessons=said)
-        found: list[Cooked] = []
+        begun: list[Begun] = []
         decays: dict[str, float] = {}
         larger = self._larger_bands(bands[0], largest)
         for left, band in reversed([*enumerate([*reversed(larger), *bands], 1)]):
-            is_vain = band in larger and not _is_better_above(found, band[0] / BAND)
+            is_vain = band in larger and not _is_better_above(begun, band[0] / BAND)
             if is_vain or self.clock.is_over:
                 break
-            with self.clock.stage("fits", f"second-order fits to {band[1]:,.0f} parameters", left):
-                found += self._fitted_in(band, rungs, decays)
+            with self.clock.stage("decays", f"weight decays to {band[1]:,.0f} parameters", left):
+                begun += self._begun_in(band, rungs, decays)
+        with self.clock.stage("fits", f"second-order fits of {len(begun)} networks"):
+            found = self._gone_on("fits", begun)
+        if self.rows.lessons is not None:
+            with self.clock.stage("taught", "second-order fits with a teacher"):
+                found += self._taught(found)
+        fitted = [each for each, _ in found]
         lanes: dict[str, list[Cooked]] = {"linear": [max(linear, key=_score)]}
         for band in bands:
-            for lane, starts in self._starts(found, band).items():
+            for lane, starts in self._starts(fitted, band).items():
                 lanes.setdefault(lane, []).append(starts)
         with self.clock.stage("single", "cutting single connections"):
             cut = self._cut([*lanes.values()])
-        return [rung for rung, _ in found] + cut
+        return [rung for rung, _ in fitted] + cut
 
-    def _fitted_in(
-        self, band: Band, rungs: Sequence[Rung], decays: dict[str, float]
-    ) -> list[Cooked]:
-        """What was trained of those sizes, and plain networks of them, the best ones fitted.
+    def _begun_in(self, band: Band, rungs: Sequence[Rung], decays: dict[str, float]) -> list[Begun]:
+        """The best of what was trained of those sizes, and of plain networks of them.
 
         Fits that are judged say which decay is best: for each lane the neighbours of the one in
-        ``decays``, which was the best of the sizes below, and at first some far apart. Those with
-        the lowest loss then go on, and the best of them is taught as well.
+        ``decays``, which was the best of the sizes below, and at first some far apart.
         """
         lowest = sorted(_within(rungs, band), key=lambda rung: rung.loss)[:CONTENDERS]
         tried = [*lowest, *self._plain(rungs[0].network, band)]
         if not tried:
             return []
-        name, judged = f"fits to {band[1]:.0f}", self.rows.judged_fits
+        name, judged = f"decays to {band[1]:.0f}", self.rows.judged_fits
         starts = [
             (_part(rung, judged), Recipe(decays.get(_lane(rung), math.nan))) for rung in tried
         ]
@@ -147,16 +167,10 @@ class Finishing:
         order = sorted(range(len(tried)), key=losses.__getitem__)
         for place in reversed(order):  # the best one of a lane speaks last
             decays[_lane(tried[place])] = best[place][1].decay
-        kept = [(tried[place], *best[place]) for place in order[:KEPT]]
-        found = self._gone_on(name, kept)
-        if self.rows.lessons is not None:
-            taught, (_, recipe) = min(
-                zip(kept, found, strict=True), key=lambda each: each[1][0].loss
-            )
-            ways = TAUGHT if self.rows.made is None else TAUGHT_BY_OTHERS
-            pupils = [recipe._replace(taught=share, made=made) for share, made in ways]
-            found += self._gone_on(f"{name} taught", [(*taught[:2], each) for each in pupils])
-        return found
+        return [
+            Begun(band, tried[place], best[place][0].networks, best[place][1], losses[place])
+            for place in order[:KEPT]
+        ]
 
     def _best_of(
         self, name: str, rungs: list[Rung], decays: Sequence[Sequence[float]]
@@ -167,7 +181,9 @@ class Finishing:
             for rung, some in zip(rungs, decays, strict=True)
         ]
         first = max(1, round(self._turns(FIT_TURNS) * FIRST_SHARE))
-        made = self._by_recipes(name, pairs, first, self.rows.judged_fits)
+        made = self._by_recipes(
+            name, pairs, partial(_fits, self.rows, first, self.rows.judged_fits)
+        )
         found = []
         for some, groups in zip(pairs, made, strict=True):
             losses = [self.rows.loss(group) for group in groups]
@@ -175,23 +191,40 @@ class Finishing:
             found.append((replace(some[place][0], networks=groups[place]), some[place][1]))
         return found
 
-    def _gone_on(self, name: str, begun: Sequence[tuple[Rung, Rung, Recipe]]) -> list[Cooked]:
-        """Rungs as they were and the fits that are judged so far, fitted to the end by recipes."""
+    def _gone_on(self, name: str, begun: Sequence[Begun]) -> list[tuple[Cooked, Begun]]:
+        """The networks fitted to the end by their recipes, as far as there is time for them."""
+        if not begun:
+            return []
         turns = self._turns(FIT_TURNS)
         spent = 2 * max(1, round(turns * FIRST_SHARE))
-        fits = self.rows.fits
-        groups = [rung.networks for _, rung, _ in begun]
-        if fits > 1:  # the one that gives the network has not been fitted yet
-            last = slice(fits - 1, fits)
-            pairs = [[(_part(rung, last), recipe)] for rung, _, recipe in begun]
-            made = self._by_recipes(f"{name} last", pairs, spent, last)
-            groups = [[*group, *own] for group, (own,) in zip(groups, made, strict=True)]
+        judged = self.rows.judged_fits
         pairs = [
-            [(replace(rung, networks=group), recipe)]
-            for (rung, _, recipe), group in zip(begun, groups, strict=True)
+            [
+                (
+                    replace(each.rung, networks=[*each.fits, *each.rung.networks[judged.stop :]]),
+                    each.recipe,
+                )
+            ]
+            for each in begun
         ]
-        made = self._by_recipes(f"{name} on", pairs, max(1, turns - spent), slice(0, fits))
-        return self._judged_by_recipes(pairs, made)
+        made = self._by_recipes(name, pairs, partial(_gone_on, self.rows, spent, turns))
+        there = [place for place, (group,) in enumerate(made) if group]
+        cooked = self._judged_by_recipes(
+            [pairs[place] for place in there], [made[place] for place in there]
+        )
+        return [(each, begun[place]) for each, place in zip(cooked, there, strict=True)]
+
+    def _taught(self, found: Sequence[tuple[Cooked, Begun]]) -> list[tuple[Cooked, Begun]]:
+        """The best one of each band, fitted to the end with a teacher."""
+        shares = TAUGHT if self.rows.made is None else TAUGHT_BY_OTHERS
+        pupils = []
+        for _, some in groupby(found, key=lambda each: each[1].band):
+            _, best = min(some, key=lambda each: each[0][0].loss)
+            pupils += [
+                best._replace(recipe=best.recipe._replace(taught=share, made=made))
+                for share, made in shares
+            ]
+        return self._gone_on("taught", pupils)
 
     @property
     def is_quick(self) -> bool:
@@ -247,16 +280,16 @@ class Finishing:
         return best
 
     def _by_recipes(
-        self, name: str, batches: list[list[Cooked]], turns: int, fits: slice
+        self, name: str, batches: list[list[Cooked]], work: Work
     ) -> list[list[list[DirectSpace]]]:
-        """The networks of each rung, which are those ``fits``, fitted from where they are."""
+        """What ``work`` makes of the networks of each rung and its recipe."""
         groups = [[each for rung, _ in batch for each in rung.networks] for batch in batches]
         recipes = [[recipe for _, recipe in batch] for batch in batches]
         found: list[list[list[DirectSpace]]] = []
         items = self._together(groups)
         made = self.family.shared_out(
             name,
-            partial(_fits, self.rows, turns, fits),
+            work,
             [[each for place in item for each in groups[place]] for item in items],
             [[recipe for place in item for recipe in recipes[place]] for item in items],
         )
@@ -266,13 +299,17 @@ class Finishing:
         return found
 
     def _together(self, groups: list[list[DirectSpace]]) -> list[list[int]]:
-        """Places of neighbours that are fitted at once: where few signals are, it costs no more."""
+        """Places of neighbours that are fitted at once: on a GPU, where few signals cost nothing.
+
+        On a CPU each group is one item of work, so that several cores have enough of them.
+        """
         items: list[list[int]] = []
         for place, group in enumerate(groups):
             last = [each for other in items[-1:] for of in other for each in groups[of]]
             both = [*last, *group]
             signals = len(both) * max(each.hidden + each.outputs for each in both)
-            if last and signals * len(self.rows.inputs) <= AT_ONCE:
+            is_little = signals * len(self.rows.inputs) <= AT_ONCE and group[0].weights.is_cuda
+            if last and is_little:
                 items[-1].append(place)
             else:
                 items.append([place])
@@ -353,10 +390,34 @@ def _fits(
     return rows.to(networks[0].weights.device).fitted(networks, recipes, turns, fits, deadline)
 
 
-def _is_better_above(found: Sequence[Cooked], size: float) -> bool:
+def _gone_on(
+    rows: FitRows,
+    spent: int,
+    turns: int,
+    networks: list[DirectSpace],
+    recipes: list[Recipe],
+    deadline: Deadline,
+) -> list[list[DirectSpace]]:
+    """Groups fitted to the end, of which those fits that are judged were for ``spent`` turns.
+
+    The last one, which gives the network, catches up first, whatever the deadline: it must not be
+    worse than they are. Where there is no time for a group there is none.
+    """
+    if deadline.is_over:
+        return [[] for _ in recipes]
+    rows, fits = rows.to(networks[0].weights.device), rows.fits
+    if fits > 1:
+        last = slice(fits - 1, fits)
+        own = rows.fitted(networks[last.start :: fits], recipes, spent, last, NEVER)
+        networks = list(networks)
+        networks[last.start :: fits] = [network for (network,) in own]
+    return rows.fitted(networks, recipes, max(1, turns - spent), slice(0, fits), deadline)
+
+
+def _is_better_above(begun: Sequence[Begun], size: float) -> bool:
     """Whether the lowest loss is that of a network larger than ``size``, and clearly so."""
-    large = min((r.loss for r, _ in found if r.parameters > size), default=math.inf)
-    small = min((r.loss for r, _ in found if r.parameters <= size), default=math.inf)
+    large = min((each.loss for each in begun if each.rung.parameters > size), default=math.inf)
+    small = min((each.loss for each in begun if each.rung.parameters <= size), default=math.inf)
     return large < BETTER * small
 
 

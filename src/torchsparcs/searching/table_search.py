@@ -41,8 +41,8 @@ FEW_ROWS = 300  # that need no wide networks
 SMALLEST_CUT = 50  # parameters of a network that loses whole neurons
 # What the stages of a search are expected to take; a time budget is shared out by it.
 SHARES = {
-    **{"linear": 0.03, "pilot": 0.1, "training": 0.2, "cutting": 0.2},
-    **{"teacher": 0.02, "fits": 0.2, "single": 0.2, "last": 0.05},
+    **{"linear": 0.03, "pilot": 0.1, "training": 0.2, "cutting": 0.2, "teacher": 0.03},
+    **{"decays": 0.13, "fits": 0.08, "taught": 0.03, "single": 0.15, "last": 0.05},
 }
 
 Rung = AnyRung[DirectSpace, Judgement]
