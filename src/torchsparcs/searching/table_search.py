@@ -34,7 +34,7 @@ from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.step import VECTOR
 
 PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
-PILOT_SHARE = 0.5  # of the steps of a training
+PILOT_SHARE = 0.25  # of the steps of a training
 PATH_RATIO = 25.0  # from one penalty weight to the next
 FEWEST_GROUPS = 3
 FEW_ROWS = 300  # that need no wide networks
