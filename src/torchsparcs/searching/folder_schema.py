@@ -91,6 +91,8 @@ class Settings(TypedDict):
     time_budget: NotRequired[Positive | None]
     ended: NotRequired[str | None]
     teacher: NotRequired[str]
+    teacher_is_refitted: NotRequired[bool]
+    teacher_is_target: NotRequired[bool]
     costs: NotRequired[dict[str, Size]]
     relevance: NotRequired[dict[str, Share]]  # of columns, where it was asked for
     class_weight: NotRequired[str | dict[str, float] | None]
