@@ -109,7 +109,7 @@ def more_rows(
 
 
 def kinds_of(said: Tensor, target: Target) -> np.ndarray:
-    """The class that is said of each row, or the part of the range it lies in; ``said`` (rows, O)."""
+    """The class that is said (rows, O) of each row, or the part of the range it lies in."""
     if target.classes is not None:
         chosen = said[:, 0] > 0.5 if said.shape[1] == 1 else said.argmax(dim=1)
         return chosen.long().numpy()
