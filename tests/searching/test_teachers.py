@@ -360,6 +360,15 @@ class TestKeptFidelity:
         assert f"<td>{kept.teacher_score:.4f}</td>" in page
         assert f'<th scope="row">{kept.disagreed[0] + 1}</th>' in page
 
+    def test_a_search_with_rows_apart_keeps_it(self):
+        options = {**QUICK, "validation": (X[100:], SIDES[100:])}
+        result = search(X[:100], SIDES[:100], teacher_fit=LogisticRegression(), **options)
+        model = LogisticRegression().fit(X[:100], SIDES[:100])
+        kept = result.settings["fidelity"]
+        assert (kept["rows"], kept["teacher"]) == (50, "LogisticRegression")
+        assert kept["teacher_score"] == pytest.approx(model.score(X[100:], SIDES[100:]))
+        assert "fidelity" not in search(X[:100], SIDES[:100], **options).settings
+
     def test_of_numbers_without_labels(self):
         result = search(X, KINK, **QUICK)
         kept = result.fidelity(lambda X: np.full(len(X), 7.0), X, keep=True)

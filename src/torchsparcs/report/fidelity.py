@@ -71,7 +71,11 @@ def _beside(kept: dict[str, Any]) -> list[list[str]]:
     """Rows of names, what the network has and what its teacher has."""
     size = kept["teacher_bytes"]
     rows = [
-        ["bytes", f"{BYTES * kept['parameters']:,}", "–" if size is None else f"{size:,}"],
+        [
+            "bytes, of numbers and of a file",
+            f"{BYTES * kept['parameters']:,}",
+            "–" if size is None else f"{size:,}",
+        ],
         ["µs for one row", *(_micro(kept[name]) for name in ("one_row", "teacher_one_row"))],
         [
             "µs a row for all of them",

@@ -9,9 +9,11 @@ from torch import Tensor
 from torchsparcs.searching.folded import FoldedData
 from torchsparcs.searching.folds import folds_of
 from torchsparcs.searching.lesson import Lesson, more_rows
+from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.teachers import Teacher, teacher_name
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
+from torchsparcs.tables.target_values import with_targets
 
 PARTS = 5  # of the rows of each fit, of which each is answered by what the others taught
 RANGES = 10  # of a number, within which rows are mixed
@@ -63,6 +65,21 @@ def teacher_settings(teacher: Any, teacher_fit: Any, *, is_target: bool) -> dict
     }
 
 
+def keep_fidelity(
+    result: SearchResult, teacher: Any, teacher_fit: Any, rows: tuple[Any, Any], validation: Any
+) -> None:
+    """Let the result remember what it kept of a teacher, where rows were given that nobody fits.
+
+    Of teachers that are fitted it is one that is fitted to all ``rows``.
+    """
+    if not isinstance(validation, (tuple, list)) or (teacher is None and teacher_fit is None):
+        return
+    if teacher is None:
+        teacher = _fitted(teacher_fit, *rows)
+    X, y, _ = with_targets(*validation)
+    result.fidelity(teacher, X, y, keep=True)
+
+
 def _out_of_fold(
     fit: Any,
     folded: FoldedData,
@@ -97,7 +114,7 @@ def _out_of_fold(
             held, others = (torch.zeros(rows, dtype=torch.bool) for _ in range(2))
             held[own[part == each]] = others[own[part != each]] = True
             seen = rows_of(X, others.numpy()), rows_of(y, others.numpy())
-            teacher = _fitted(fit, *seen, target)
+            teacher = Teacher(_fitted(fit, *seen), target, may_lack=True)
             said[place, held] = teacher.answers(rows_of(X, held.numpy()))
             told = torch.cat([teacher.answers(some) for some in made.tables])
             answers[place] += told / len(part.unique())
@@ -117,18 +134,16 @@ def _parts(folded: FoldedData, own: Tensor, known: Tensor, seed: int) -> Tensor:
     return torch.randperm(int(code.max()) + 1, generator=generator)[code] % count
 
 
-def _fitted(fit: Any, X: Any, y: Any, target: Any) -> Teacher:
+def _fitted(fit: Any, X: Any, y: Any) -> Any:
     """A teacher of these rows: of a copy of an estimator, or what a function gives."""
     try:
         if hasattr(fit, "fit") and not isinstance(fit, type):
             from sklearn.base import clone
 
-            model = clone(fit).fit(X, np.asarray(y))
-        else:
-            model = fit(X, y)
+            return clone(fit).fit(X, np.asarray(y))
+        return fit(X, y)
     except Exception as error:
         raise ValueError(
             f"Expected teacher_fit to fit a teacher to {len(X)} rows: {teacher_name(fit)} ended "
             f"with {type(error).__name__}: {error}"
         ) from error
-    return Teacher(model, target, may_lack=True)

@@ -29,7 +29,12 @@ from torchsparcs.searching.folded import FoldedData
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
 from torchsparcs.searching.preparing import class_weight_words, prepared
-from torchsparcs.searching.refitted_teachers import check_teachers, lesson_of, teacher_settings
+from torchsparcs.searching.refitted_teachers import (
+    check_teachers,
+    keep_fidelity,
+    lesson_of,
+    teacher_settings,
+)
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.sizes import Sizing
@@ -337,7 +342,7 @@ def search(
     front = corrected(front, outcome.expected, kept.get(size), size)
     unit = run.folded.scoring.unit
     front, linear = [each.in_units(unit) for each in front], linear and linear.in_units(unit)
-    return SearchResult(
+    result = SearchResult(
         tuple(front),
         next((found for found in front if linear and is_same(found, linear)), linear),
         preprocessing,
@@ -347,6 +352,9 @@ def search(
         outcome.trained,
         tuple(each.in_units(unit) for each in by_cost),
     )
+    if preprocessing is not None:
+        keep_fidelity(result, teacher, teacher_fit, rows[:2], validation)
+    return result
 
 
 @contextlib.contextmanager
