@@ -27,12 +27,8 @@ from torchsparcs.training.deadline import Deadline
 
 DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and its neighbours do
 NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
-# The teacher's share of the target, how much made rows count, and the share of the best decay.
-TAUGHT = ((0.5, 0.0, 1.0),)
-TAUGHT_BY_OTHERS = (  # somebody's own, which makes up for decay
-    *((0.5, 0.0, 1.0), (0.5, 1.0, 1.0), (1.0, 1.0, 1.0)),
-    *((0.5, 0.0, 0.1), (0.5, 1.0, 0.1), (1.0, 1.0, 0.1)),
-)
+TAUGHT = ((0.5, 0.0),)  # the teacher's share of the target, and how much made rows count
+TAUGHT_BY_OTHERS = ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0))  # by somebody's own teacher
 MOST_NUMBERS, FEWEST_NUMBERS = 1200, 20  # of a network whose connections go one by one
 MOST_DRAWN = 6000  # numbers of a plain network, where larger ones are better
 BETTER = 0.99  # of the loss: then the next larger size is tried
@@ -158,7 +154,7 @@ class Finishing:
                 zip(kept, found, strict=True), key=lambda each: each[1][0].loss
             )
             ways = TAUGHT if self.rows.made is None else TAUGHT_BY_OTHERS
-            pupils = [Recipe(less * recipe.decay, share, made) for share, made, less in ways]
+            pupils = [recipe._replace(taught=share, made=made) for share, made in ways]
             found += self._gone_on(f"{name} taught", [(*taught[:2], each) for each in pupils])
         return found
 
