@@ -2,7 +2,7 @@
 
     python benchmarks/chips.py
 
-The records are those of generated_c.py, cycles.py, flash.py and flash_front.py.
+The records are those of c_latency.py, generated_c.py, cycles.py, flash.py and flash_front.py.
 """
 
 import json
@@ -12,7 +12,7 @@ from statistics import median
 from marking import filled, rewrite
 from recording import RESULTS
 
-RECORDS = ("generated_c", "cycles", "flash", "flash_front")
+RECORDS = ("c_latency", "generated_c", "cycles", "flash", "flash_front")
 DOCS = RESULTS.parent
 PAGES = (DOCS / "results.md", DOCS / "how-to" / "microcontrollers.md")
 CHIPS = {"cortex-m4": "Cortex-M4", "cortex-m0": "Cortex-M0", "avr": "AVR", "x86": "x86"}
@@ -74,7 +74,7 @@ def cycles(found: dict) -> str:
     head = [name for chip in chips for name in (f"{CHIPS[chip]}, float", "int8")]
     rows = [
         [
-            case["architecture"].split(",")[0] + " with skip",
+            _network(case),
             *(f"{case[f'{chip}, {kind}, -Os']:,}" for chip in chips for kind in ("float", "int8")),
         ]
         for case in cases
@@ -103,6 +103,53 @@ def errors(found: dict) -> str:
     return "; ".join(
         f"in {kind} {', '.join(words(chip, kind) for chip in chips)}" for kind in ("float", "int8")
     )
+
+
+def latency(found: dict) -> str:
+    """Microseconds of a row on a computer, the least of each line bold."""
+    ways = {"c": "C, float", "c_int8": "C, int8", "c_by_hand": "loops by hand"}
+    ways |= {"onnxruntime": "onnxruntime", "torch": "torch"}
+    rows = []
+    for case in found["c_latency"]["cases"].values():
+        least = min(case[way] for way in ways)
+        words = [f"{case[way]:.3g}" for way in ways]
+        words = [f"**{w}**" if case[n] == least else w for n, w in zip(ways, words, strict=True)]
+        rows.append([_network(case), *words])
+    return table(["network", *ways.values()], *rows)
+
+
+def circumstances(found: dict) -> str:
+    """The compiler of these microseconds, and what else the machine had to do."""
+    record = found["c_latency"]
+    compiler, options = record["compiler"].split(", ")
+    version = compiler.split()[-1]
+    return f"gcc {version} with `{options}`, load {record['load']} on {record['hardware']}"
+
+
+def ahead(found: dict) -> str:
+    """How many times faster than onnxruntime, and than loops by hand."""
+    cases = found["c_latency"]["cases"].values()
+    parts = []
+    for case in cases:
+        onnx, hand = case["onnxruntime"] / case["c"], case["c_by_hand"] / case["c"]
+        parts.append(f"{onnx:.1f} and {hand:.1f} times for {_network(case)}")
+    return ", ".join(parts)
+
+
+def flash(found: dict) -> str:
+    """Bytes of flash of these networks, by chip."""
+    chips = ("cortex-m4", "cortex-m0", "avr")
+    head = [name for chip in chips for name in (f"{CHIPS[chip]}, float", "int8")]
+    rows = []
+    for case in found["c_latency"]["cases"].values():
+        sizes = [case["flash"][chip][kind] for chip in chips for kind in ("float", "int8")]
+        words = [f"{size:,}" if size else "does not fit" for size in sizes]
+        rows.append([_network(case), f"{case['parameters']:,}", *words])
+    return table(["network", "parameters", *head], *rows)
+
+
+def _network(case: dict) -> str:
+    return f"{case['architecture'].split(',')[0]} with skip"
 
 
 def _front(found: dict, chip: str) -> str:
@@ -143,6 +190,10 @@ SENTENCES = {
         cycles,
         speed,
         errors,
+        latency,
+        circumstances,
+        ahead,
+        flash,
         front_m4,
         front_m0,
     )
