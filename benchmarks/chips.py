@@ -217,6 +217,26 @@ def _front(found: dict, chip: str) -> str:
     return table(["table", *heads], *rows)
 
 
+def alone(found: dict) -> str:
+    """On how many tables each method has the best score within each size, and no other has it."""
+    tables = found["flash_front"]["tables"].values()
+    parts = []
+    for chip in ("cortex-m4", "cortex-m0"):
+        ahead: dict[str, list[int]] = {}
+        for size in next(iter(tables))["best"][chip]:
+            firsts = []
+            for each in tables:
+                some = each["best"][chip][size]
+                scores = {who: round(one["test"], 3) for who, one in some.items() if one}
+                best = [who for who, score in scores.items() if score == max(scores.values())]
+                firsts += best if len(best) == 1 else []
+            for who in ("ours", "boosting", "forest"):
+                ahead.setdefault(who, []).append(firsts.count(who))
+        words = (f"{who} on {', '.join(map(str, counts))}" for who, counts in ahead.items())
+        parts.append(f"{', '.join(words)} of {len(tables)} tables on {_a(chip)}")
+    return "; ".join(parts)
+
+
 def front_m4(found: dict) -> str:
     return _front(found, "cortex-m4")
 
@@ -245,6 +265,7 @@ SENTENCES = {
         circumstances,
         ahead,
         flash,
+        alone,
         front_m4,
         front_m0,
     )
