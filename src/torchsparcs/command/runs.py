@@ -188,6 +188,8 @@ def export(
     tell(note.format(settings=run / "settings.json", path=str(path)))
     if cost:
         tell(cost)
+    elif format == "c" and result.settings.get("int8"):
+        tell("It is in float; the bytes of this search are those of int8: --int8 --data ROWS.")
     if chip is not None:
         if written is None:
             bare = result.preprocessing is None
