@@ -71,7 +71,14 @@ def test_pages_say_what_was_recorded(kind, monkeypatch):
     assert named == {*writer["SENTENCES"]}
 
 
+def test_the_page_has_the_cuts_that_were_recorded(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    writer = runpy.run_path(str(ROOT / "benchmarks" / "block_cuts.py"))
+    assert writer["page"]() == (ROOT / "docs" / "results.md").read_text(), "block_cuts.py --page"
+
+
 BENCHMARKS: dict[str, list[str]] = {
+    "block_cuts.py": ["--rows", "16", "--seeds", "1", "--epochs", "1", "--shares", "0.5"],
     "cifar10_sweep.py": [
         *("--data", "{folder}/images.npz", "--epochs", "1", "--rows", "40"),
         *("--heads", "linear", "spectral", "--pairs", "1e-3,1", "--dropouts", "0.2"),
