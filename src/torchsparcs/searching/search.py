@@ -30,6 +30,7 @@ from torchsparcs.searching.lesson import lesson_of
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
 from torchsparcs.searching.preparing import class_weight_words, prepared
+from torchsparcs.searching.ranges import ranges_of
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.sizes import Sizing
@@ -310,6 +311,11 @@ def search(
         "class_weight": class_weight_words(class_weight),
         "calibrate": calibrate,
         **({} if costs is None else {"costs": dict(costs)}),
+        **(
+            {}
+            if preprocessing is None
+            else {"ranges": ranges_of(preprocessing.inputs, run.folded.inputs)}
+        ),
         **({} if teacher is None else {"teacher": teacher_name(teacher)}),
         "device": asked["device"],
         "seconds": seconds,
