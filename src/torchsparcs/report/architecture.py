@@ -48,19 +48,17 @@ def architecture(network: CompactNetwork | CompactChain) -> dict[str, Any]:
         active = chain.active[depth - 1] if chain and 0 < depth < last else None
         layer = {"width": width, "alive": len(index), **_nodes(columns, index, active)}
         layers.append({**layer, "map": _map(chain.layers[depth - 1])} if chain and depth else layer)
-    return {"layers": layers, "bands": bands, "edges": _edges(network)}
+    is_small = chain is None and sum(band[3] for band in bands) <= MOST_EDGES
+    return {"layers": layers, "bands": bands, "edges": _edges(network) if is_small else None}
 
 
-def _edges(network: CompactNetwork | CompactChain) -> list[list[float]] | None:
-    """Source layer and place, target layer and place, and weight; None where they are too many."""
-    if isinstance(network, CompactChain):
-        return None
-    edges: list[list[float]] = []
-    for target, source, weight in _blocks(network):
-        matrix = weight.squeeze(2)
-        for row, column in matrix.nonzero().tolist():
-            edges.append([source, column, target, row, rounded(matrix[row, column].item())])
-    return edges if len(edges) <= MOST_EDGES else None
+def _edges(network: CompactNetwork | CompactChain) -> list[list[float]]:
+    """Source layer and place, target layer and place, and weight of every connection."""
+    return [
+        [source, column, target, row, rounded(weight[row, column].item())]
+        for target, source, weight in _blocks(network)
+        for row, column in weight.squeeze(2).nonzero().tolist()
+    ]
 
 
 def _blocks(network: CompactNetwork | CompactChain) -> Iterator[tuple[int, int, Tensor]]:

@@ -236,7 +236,7 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         return [*rows, {"name": "network allowed", "architecture": words, **size}]
     top = max(trained, key=lambda found: found.parameters)
     hidden = wording.counted(top.neurons, f"hidden {unit_of(result)}")
-    return [*rows, _row(result, "largest as trained", hidden, top)]
+    return [*rows, _row(result, "largest trained", hidden, top)]
 
 
 def _words(pick: str | int) -> str:

@@ -32,7 +32,7 @@ def formula_of(program: Program, scale: Sequence[float]) -> list[str]:
             terms = [*terms, f"h{count}"]
             lines.append(f"h{count} = {_active(program.activation, line)}")
     sums = _sums(program.layers[-1], terms, centres, far)
-    return [*lines, *(f"{name} = {line}" for name, line in zip(names, sums, strict=True))]
+    return [*lines, *(f"{name} = {line}" for name, line in zip(names, sums, strict=False))]
 
 
 def _answers(program: Program) -> list[str]:
@@ -75,16 +75,17 @@ def _sums(
         weights[:, first : first + block.shape[1]] += block
     lines = []
     for row, given in zip(weights, layer.bias.astype(np.float64), strict=True):
+        places = np.flatnonzero(row).tolist()
+        digits = {at: DIGITS + (far[at] if at < len(far) else 0) for at in places}
         bias, parts = given, []
+        for at in places:
+            weight = float(f"{row[at]:.{digits[at]}g}")
+            bias -= weight * centres[at] if at < len(centres) else 0.0
+            parts.append((weight, f"{_number(abs(weight), digits[at])}·{terms[at]}"))
         largest = max(np.abs(row), default=0.0)
-        for place in np.flatnonzero(row):
-            digits = DIGITS + (far[place] if place < len(far) else 0)
-            weight = float(f"{row[place]:.{digits}g}")
-            bias -= weight * centres[place] if place < len(centres) else 0.0
-            parts.append((weight, f"{_number(abs(weight), digits)}·{terms[place]}"))
         if abs(bias) > 1e-6 * largest or not parts:
-            digits = DIGITS + max((far[p] for p in np.flatnonzero(row) if p < len(far)), default=0)
-            parts.insert(0, (bias, _number(abs(bias), digits)))
+            most = max(digits.values(), default=DIGITS)
+            parts.insert(0, (bias, _number(abs(bias), most)))
         words = "".join(f" {'−' if part < 0 else '+'} {text}" for part, text in parts)
         lines.append(words[3:] if words.startswith(" +") else f"−{words[3:]}")
     return lines

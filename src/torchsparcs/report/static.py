@@ -114,22 +114,22 @@ def front(facts: Mapping[str, Any]) -> str:
             )
     ends = [(found[0], sizes[0]), (found[-1], sizes[-1])][: 1 + (sizes[0] < sizes[-1])]
     for each, size in ends:
-        words = f"{each['size']:,}"
-        marks += f'<text x="{x(size):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{words}</text>'
+        marks += _label(f"{each['size']:,}", x(size), HEIGHT - BOTTOM + 18)
     low, high = (pick(found, key=lambda each: each["score"]) for pick in (min, max))
     for each in (low, high) if low is not high else (low,):
-        words = _text(each["judged_words"])
-        height = f"{y(each['score']) + 4:.1f}"
-        marks += f'<text x="{LEFT - 6}" y="{height}" text-anchor="end">{words}</text>'
+        marks += _label(_text(each["judged_words"]), LEFT - 6, y(each["score"]) + 4, "end")
     line = f'<path class="axis" d="M{LEFT} {HEIGHT - BOTTOM}H{WIDTH - 16}"/>'
     label = _text(f"{facts['measure']} against {facts['size']}")
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{line}'
         f'<path class="line blue" d="{steps}"/>{marks}'
-        f'<text x="{LEFT - 6}" y="13">{_text(facts["measure"])}</text>'
-        f'<text x="{WIDTH - 16}" y="{HEIGHT - 2}" text-anchor="end">{_text(facts["size"])}</text>'
-        "</svg>"
+        f"{_label(_text(facts['measure']), LEFT - 6, 13, 'start')}"
+        f"{_label(_text(facts['size']), WIDTH - 16, HEIGHT - 2, 'end')}</svg>"
     )
+
+
+def _label(words: str, x: float, y: float, anchor: str = "middle") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
 
 
 def _scale(values: Sequence[float], first: float, last: float) -> Any:

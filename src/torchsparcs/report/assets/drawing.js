@@ -101,7 +101,7 @@ function axes({ svg, width, height }, x, y, margin = { left: 52, right: 16, top:
       text(box.left - 8, toY(tick) + 4, (y.words || short)(tick), { "text-anchor": "end" }));
   }
   for (const tick of xTicks.sort((a, b) => roundest(a) - roundest(b) || a - b)) {
-    const words = (x.words || short)(tick), half = words.length * 3.6 + 7;
+    const words = (x.words || short)(tick), half = words.length * 3.6 + 5;
     svg.append(draw("line", { class: "axis", x1: toX(tick), x2: toX(tick), y1: box.bottom, y2: box.bottom + 4 }));
     if (taken.some(([at, room]) => Math.abs(at - toX(tick)) < room + half)) continue;
     taken.push([toX(tick), half]);

@@ -5,7 +5,7 @@ state.row = usualRow();
 state.answer = null; // the class or output that the curves show; by default the likeliest
 
 function runs({ program }, row) {
-  const x = program.fields.map((place) => (row[place] === null ? NaN : row[place]));
+  const x = program.fields.map((place) => row[place] ?? undefined);
   const y = outputsOf(program, ACTIVATIONS[program.activation], x);
   return facts.classes.length ? probabilitiesOf(y) : boundedBy(program.ends, y);
 }
