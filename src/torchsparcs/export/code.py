@@ -191,17 +191,17 @@ def javascript_network() -> str:
 
 
 def javascript_data(program: Program) -> dict[str, Any]:
-    """What these functions take of a network, as plain values; weights to seven digits."""
+    """What these functions take of a network, as plain values; weights to six digits."""
 
     def short(values: Iterable[Any]) -> list[float]:
-        return [float(f"{value:.7g}") for value in values]
+        return [float(f"{value:.6g}") for value in values]
 
     return {
-        "numbers": [[number.field, float(number.centre)] for number in program.numbers],
+        "numbers": [[number.field, float(decimal(number.centre))] for number in program.numbers],
         "told": [told.field for told in program.indicators],
         "codes": _codes(program),
         "layers": [
-            [[float(bias), places, short(weights)] for bias, places, weights in layer]
+            [[float(decimal(bias)), places, short(weights)] for bias, places, weights in layer]
             for layer in _neurons(program)
         ],
         "fills": program.fills,

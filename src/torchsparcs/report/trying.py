@@ -11,7 +11,7 @@ from torchsparcs.searching.result import Candidate, SearchResult
 from torchsparcs.tables.encoding import REST, Column
 
 MOST_PARAMETERS = 3_000  # of a network that runs in the page
-MOST_TOGETHER = 10_000  # of all of them
+MOST_TOGETHER = 6_000  # of all of them
 REACH = 2.0  # scales on either side of the mean, where no range was kept
 STEPS = 100  # of a slider, at least
 

@@ -1,8 +1,8 @@
 // The page: which view depends on what, the controls, the tables that never change.
 const FIGURES = [
+  ["try-columns", tryView, ["candidate"]], // first: it takes half of the width, or none
   ["front-figure", frontView, ["budget"]],
   ["architecture-figure", architectureView, ["candidate", "stop"]],
-  ["try-columns", tryView, ["candidate"]],
   ["eigenvalue-figure", eigenvalueView, ["candidate", "stop"]],
   ["loss-figure", lossView, ["candidate"]],
   ["score-figure", scoreView, ["candidate"]],
