@@ -44,7 +44,8 @@ def test_the_comparison(result):
     assert found.pop("one answer for all rows") == (result.target.outputs, 0, constant)
     assert found == {name: numbers(found) for name, found in expected.items()}
     assert rows[0]["architecture"] == result.smallest().architecture
-    assert rows[-1]["architecture"] == f"{expected['largest trained, as judged'].neurons} hidden neurons"
+    largest = expected["largest trained, as judged"]
+    assert rows[-1]["architecture"] == f"{largest.neurons} hidden neurons"
 
 
 def test_the_largest_was_trained_and_is_no_linear_model():

@@ -107,11 +107,14 @@ def test_without_a_script_and_on_paper(browser, visit, pages):
         assert page.locator("noscript p").is_visible()
         assert not page.locator("nav, #try, #play").first.is_visible()
         assert page.locator("#about dt:visible").count() > 10
+        read = page.locator("#columns tbody td:last-child").all_text_contents()
+        known = result.inputs.columns_read(result.smallest().network.reads)
+        assert sorted(read) == ["no"] * (3 - len(known)) + ["yes"] * len(known)
     page = visit("multiclass")
     page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("#candidates tbody tr:visible").count() == len(shown)
-    assert page.locator("button:visible, nav:visible").count() == 0
+    assert page.locator("section > button:visible, nav:visible").count() == 0
     ink = page.evaluate("getComputedStyle(document.body).color")
     assert ink == "rgb(27, 31, 36)"  # dark on white, whatever the screen has
 

@@ -74,12 +74,20 @@ def columns(facts: Mapping[str, Any]) -> str:
         reader = "none" if smallest is None else f"{smallest:,} parameter" + "s" * (smallest != 1)
         shown = "" if relevance is None else f"{relevance:.2f}"
         rows.append([(name, ""), (content, ""), (reader, ""), *[(shown, "")] * has_relevance])
-        rows[-1].append(("", ""))
+        rows[-1].append((_is_read(facts, start, end), ""))
         marks.append(f'data-from="{start}" data-to="{end}"')
     title = f"Columns, and which of them the network reads ({len(known) + more:,})"
     table = _table(head, rows, marks)
     rest = f'<p class="note">and {more:,} more</p>' if more else ""
     return _folded(title, table + rest, "columns")
+
+
+def _is_read(facts: Mapping[str, Any], start: int, end: int) -> str:
+    """Whether the picked network reads a column; nothing where its inputs are shown in groups."""
+    layer = facts["candidates"][facts["picked"]]["picture"]["layers"][0]
+    if layer["per"] > 1:
+        return ""
+    return "yes" if any(start <= place < end for place in layer["index"]) else "no"
 
 
 def about(facts: Mapping[str, Any]) -> str:
