@@ -77,7 +77,7 @@ def test_of_classes_it_is_evidence():
 def test_a_control_for_each_number_a_network_takes():
     preprocessing = preprocessed(DRAW.normal(500, 40, ROWS))
     small = small_result("regression")
-    settings = {**small.settings, "ranges": {"year": [1995.0, 2009.0, True]}}
+    settings = {**small.settings, "ranges": {"year": [1995.0, 2009.0, 1.0]}}
     found = dataclasses.replace(small.best(), network=network_for(preprocessing))
     result = dataclasses.replace(
         small, front=(found,), preprocessing=preprocessing, settings=settings

@@ -28,7 +28,8 @@ def told(page):
     """Name and value of each answer in the page."""
     lines = page.locator("#try-answer p").all()
     return {
-        line.locator("span").text_content(): line.locator("strong").text_content() for line in lines
+        line.locator("span").first.text_content(): line.locator("strong").text_content()
+        for line in lines
     }
 
 
@@ -44,11 +45,16 @@ def test_the_network_runs_in_the_page(visit, task):
         if task == "regression":
             values = result.predict(row)[0]
             expected = {f"predicted {n}": v for n, v in zip("uv", values, strict=True)}
-            shown = {name: float(words.replace(",", "")) for name, words in told(page).items()}
+            shown = {
+                name: float(words.replace(",", "").replace("−", "-"))
+                for name, words in told(page).items()
+            }
         else:
             shares = result.predict_proba(row)[0]
             expected = dict(zip(facts_of(result)["classes"], 100 * shares, strict=True))
-            shown = {name: float(words.removesuffix(" %")) for name, words in told(page).items()}
+            shown = {
+                name: float(words.removesuffix("\u00a0%")) for name, words in told(page).items()
+            }
         assert shown == pytest.approx(expected, rel=2e-3, abs=0.051)
     page.click("#usual")
     assert page.input_value(f"#try-{place}") == f"{controls[place]['start']:g}"

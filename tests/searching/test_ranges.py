@@ -22,5 +22,5 @@ def test_the_first_and_last_hundredth_of_numbers():
     found = ranges_of(inputs, inputs.transform(frame))
     assert list(found) == ["size", "rooms"]
     low, high = np.quantile(frame["size"], (0.01, 0.99))
-    assert found["size"] == [pytest.approx(low, rel=1e-4), pytest.approx(high, rel=1e-4), False]
-    assert found["rooms"] == [1, 5, True]
+    assert found["size"] == [pytest.approx(low, rel=1e-4), pytest.approx(high, rel=1e-4), 0]
+    assert found["rooms"] == [1, 5, 1]

@@ -13,7 +13,8 @@ from torchsparcs.tables.encoding import REST, Column
 MOST_PARAMETERS = 3_000  # of a network that runs in the page
 MOST_TOGETHER = 6_000  # of all of them
 REACH = 2.0  # scales on either side of the mean, where no range was kept
-STEPS = 100  # of a slider, at least
+SMALLEST = 1e-300  # range
+DIGITS = 2  # of a slider, at least
 
 
 def programs_of(result: SearchResult, shown: list[Candidate]) -> list[Program | None]:
@@ -67,11 +68,11 @@ def _control(result: SearchResult, field: Field) -> dict[str, Any]:
         values = [*range(len(field.texts))]
         return {"texts": [*map(shortened, field.texts)], "values": values, "start": start}
     known_range = result.settings.get("ranges", {}).get(column.name)
-    low, high, is_whole = known_range or (mean - REACH * scale, mean + REACH * scale, False)
+    low, high, least = known_range or (mean - REACH * scale, mean + REACH * scale, 0.0)
     if not low < high:
         low, high = mean - scale, mean + scale
-    step = 10.0 ** math.floor(math.log10((high - low) / STEPS))
-    step = max(step, 1.0) if is_whole else step
+    span = min(max(high - low, SMALLEST), 1 / SMALLEST)
+    step = max(10.0 ** (math.floor(math.log10(span)) - DIGITS), least)
     low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     ends = {"low": low, "high": high, "step": step}
     ends["start"] = min(max(round(mean / step) * step, low), high)

@@ -100,7 +100,7 @@ function architectureView(host) {
   signLegend(isSmall);
   if (isSmall) return edgesView(host, candidate, scene);
   const width = Math.max(280, host.clientWidth), least = Math.min(90, width * 0.11);
-  const isNamedAt = (depth) => (depth === 0 || depth === last) && layers[depth].per === 1 && layers[depth].slots <= ROWS;
+  const isNamedAt = (depth) => width / last > 110 && (depth === 0 || depth === last) && layers[depth].per === 1 && layers[depth].slots <= ROWS;
   const [side, right] = [0, last].map((depth) => Math.max(least, isNamedAt(depth) ? 24 + LETTER * Math.max(...namesAt(depth, last).map((name) => Math.min(name.length, mostLetters(width)))) : 0));
   const gap = (width - side - right) / last;
   const files = layers.map((layer) => Math.ceil(layer.slots / ROWS));

@@ -10,8 +10,8 @@ function runs({ program }, row) {
   return facts.classes.length ? probabilitiesOf(y) : boundedBy(program.ends, y);
 }
 const answerNames = () => (facts.classes.length ? facts.classes : facts.outputs);
-const roomy = (value) => Number(value.toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 12 });
-const answerWords = (value) => (facts.classes.length ? `${(100 * value).toFixed(1)} %` : roomy(value));
+const roomy = (value) => Number(value.toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 12 }).replace("-", "−");
+const answerWords = (value) => (facts.classes.length ? `${(100 * value).toFixed(1)}\u00a0%` : roomy(value));
 const likeliest = (answers) => (facts.classes.length === 2 ? 1 : facts.classes.length ? answers.indexOf(Math.max(...answers)) : 0);
 const shownAnswer = (answers) => Math.min(state.answer ?? likeliest(answers), answers.length - 1);
 
@@ -83,7 +83,7 @@ function tryUpdate() {
   const order = [...answers.keys()].sort((a, b) => (facts.classes.length ? answers[b] - answers[a] : a - b)).slice(0, 4);
   byId("try-answer").replaceChildren(...order.map((place, i) => make("p", { class: i ? "" : "first" }, [
     make("span", {}, facts.classes.length ? names[place] : `predicted ${names[place]}`), make("strong", {}, answerWords(answers[place])),
-    ...(facts.classes.length ? [draw("svg", { class: "share", "aria-hidden": "true", viewBox: "0 0 100 8", preserveAspectRatio: "none" }, [draw("line", { x1: 0, x2: 100, y1: 7.5, y2: 7.5 }), draw("rect", { width: (100 * answers[place]).toFixed(2), height: 8 })])] : [])])));
+    ...(facts.classes.length ? [draw("svg", { class: "share", "aria-hidden": "true", viewBox: "0 0 100 8", preserveAspectRatio: "none" }, [draw("line", { x1: 0, x2: 100, y1: 7.5, y2: 7.5 }), draw("rect", { width: (100 * answers[place]).toFixed(2), height: 8 })])] : [make("span")])])));
   const curves = tried.map(({ place }) => curveOf(candidate, state.row, place, answer));
   const [low, high] = span([answers[answer], ...curves.flat().map(([, y]) => y)]);
   byId("try-scale").textContent = `, ${answerWords(low)} to ${answerWords(high)}`;
