@@ -29,7 +29,9 @@ function select(index) {
   if (state.candidate === index || !facts.candidates[index]) return;
   state.candidate = index;
   state.stop = Infinity;
+  const before = byId("front").getBoundingClientRect().top;
   show("candidate");
+  if (before < 0.8 * innerHeight) scrollBy(0, byId("front").getBoundingClientRect().top - before); // who looks at it keeps it
   if (location.protocol !== "about:") history.replaceState(null, "", addressOf(index)); // not inside a notebook
 }
 
