@@ -140,10 +140,13 @@ def test_every_point_can_be_clicked(visit, width):
     count = page.locator("#front-figure .point").count()
     assert count == 21  # the linear model is not on the front
     page.locator("#front-figure").scroll_into_view_if_needed()
-    dots = page.eval_on_selector_all("#front-figure .dot", CENTRES)
+    seen = page.locator("#front-figure svg").bounding_box()["y"]
     for index in reversed(range(count)):
+        dots = page.eval_on_selector_all("#front-figure .dot", CENTRES)
         page.mouse.click(*dots[index])
         assert int(page.input_value("#chosen")) == index
+        moved = page.locator("#front-figure svg").bounding_box()["y"] - seen
+        assert abs(moved) < 25  # it stays though what is above it changes
     box = page.locator("#front-figure svg").bounding_box()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] - 3)  # near none
     assert int(page.input_value("#chosen")) == 0

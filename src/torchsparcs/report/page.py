@@ -15,6 +15,7 @@ from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.visible import visible
 from torchsparcs.report import static
 from torchsparcs.report.facts import facts_of
+from torchsparcs.report.fidelity import fidelity_section
 from torchsparcs.searching.result import SearchResult
 
 PLACE = re.compile(r"\{\{(\w+)\}\}")
@@ -107,6 +108,7 @@ def page_of(result: SearchResult, folder: str | Path | None = None) -> str:
     script = f'"use strict";\n(() => {{\n{code}\n}})();\n'
     tables = ("comparison", "candidates", "costs", "columns", "about", "front")
     markup = {name: getattr(static, name)(facts) for name in tables}
+    markup["fidelity"] = fidelity_section(result)
     known = {name: value for name, value in facts.items() if name not in STATIC}
     return filled("template.html", texts, script, facts=_as_json(known), **markup)
 
