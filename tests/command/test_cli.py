@@ -19,13 +19,16 @@ import pandas as pd
 import pytest
 import torch
 from outcomes import assert_same
+from rich.console import Console
 from shell import Outcome, sparcs
 from specimens import kind_of, write_files
 
 import torchsparcs
 from torchsparcs.command import jobs, main, options
+from torchsparcs.command.console import open_console, print_files
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.parallel.executor import ENGINES, Executor
+from torchsparcs.report.excerpt import layers_in_short
 from torchsparcs.searching.scoring import QUANTILE, SCORINGS
 from torchsparcs.tables import kinds
 from torchsparcs.tables.datasets import BUILT_IN
@@ -135,22 +138,79 @@ def test_what_a_search_prints(searched, run):
     )
     assert "linear" in outcome.out
     assert "not 'planet'" in outcome.out or "'planet'." in outcome.out
-    assert f"sparcs show {run}" in outcome.out
+    assert f"sparcs predict {run} DATA" in outcome.out
     assert "\x1b" not in outcome.out
 
 
-def test_a_narrow_terminal_hides_nothing(run, monkeypatch):
+def test_a_narrow_terminal_has_the_table_without_folds(run, monkeypatch):
     for name, value in {"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
-    text = re.sub(r"\x1b\[[0-9;]*m", "", sparcs("show", run).out)
-    lines = text.splitlines()
+    text = sparcs("show", run, "--all").out
+    assert "\x1b[1m" in text  # the pick is bold
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
     assert max(map(len, lines)) <= 80
-    start = next(line.index("layers") for line in lines if "layers" in line)
-    layers = "".join(line[start:].replace(" ", "") for line in lines)
     assert "…" not in text
-    for candidate in torchsparcs.load_result(run).front:
-        assert f" {candidate.macs} " in text
-        assert candidate.architecture.replace(" ", "") in layers
+    result = torchsparcs.load_result(run)
+    for number, candidate in enumerate(result.front):
+        (row,) = (line for line in lines if re.match(f"(→| ) ?{number}  ", line))
+        assert f" {candidate.parameters:,} " in row
+        assert row.rstrip().endswith(layers_in_short(candidate))
+    words = " ".join(" ".join(lines).split())
+    assert result.best().architecture in words
+
+
+def test_plain_text_is_as_wide_as_columns_say(run, monkeypatch):
+    wide = sparcs("show", run).out
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = sparcs("show", run).out
+    assert "MACs" in wide
+    assert "MACs" not in narrow
+    assert max(map(len, wide.splitlines())) > 80 >= max(map(len, narrow.splitlines()))
+
+
+def test_without_colour(run, monkeypatch):
+    for name, value in {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    codes = {*re.findall(r"\x1b\[([0-9;]*)m", sparcs("show", run).out)}
+    assert codes <= {"0", "1", "2"}  # bold and dim are no colours
+    missing = sparcs("show", "nowhere").err
+    assert missing.startswith("error: ")
+
+
+def test_a_long_front_is_told_by_a_few(run, tmp_path):
+    result = torchsparcs.load_result(run)
+    many = [
+        dataclasses.replace(result.best(), score=0.5 + 0.02 * n, expected=0.5 + 0.02 * n)
+        for n in range(20)
+    ]
+    settings = {**result.settings, "pick": 3}
+    dataclasses.replace(result, front=tuple(many), settings=settings).save(tmp_path / "a b")
+    short, whole = (sparcs("show", tmp_path / "a b", *more).out for more in ((), ("--all",)))
+    rows = [re.findall(r"(?m)^[→ ] ?([0-9]+)  ", text) for text in (short, whole)]
+    assert [*map(int, rows[1])] == [*range(20)]
+    assert len(rows[0]) == 8
+    assert {"3", "19"} <= {*rows[0]}
+    assert f"12 more networks of the front: sparcs show '{tmp_path / 'a b'}' --all" in short
+
+
+def test_the_page_is_opened(run, monkeypatch):
+    browser = Mock(return_value=True)
+    monkeypatch.setattr("webbrowser.open", browser)
+    assert sparcs("report", run, "--open").err == ""
+    browser.assert_called_once_with((run / "report.html").as_uri())
+    browser.return_value = False
+    told = sparcs("report", run, "--open")
+    assert (told.code, told.err.split(":")[0]) == (0, "warning")
+    assert (run / "report.html").as_uri() in told.err
+
+
+def test_a_terminal_is_given_the_address_of_the_page(run, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    for is_terminal in (True, False):
+        monkeypatch.setattr(Console, "is_terminal", is_terminal)
+        print_files(open_console(), run, None)
+        address = (run / "report.html").as_uri()
+        assert (address in capsys.readouterr().out.splitlines()) is is_terminal
 
 
 def test_show_prints_the_same_table(searched, run):

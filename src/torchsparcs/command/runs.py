@@ -10,7 +10,7 @@ import torch
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
 from torchsparcs.command.jobs import clear_leftovers
-from torchsparcs.command.messages import reworded, tell
+from torchsparcs.command.messages import open_page, reworded, tell
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.formats import CODE, FORMATS
 from torchsparcs.export.measuring import known_chip, lacking, measure
@@ -29,25 +29,27 @@ from torchsparcs.tables.writers import WRITERS, without_formulas
 from torchsparcs.training.tasks import resolve_task
 
 
-def show(run: Path) -> None:
-    """Print the front and what it was found with."""
+def show(run: Path, *, every: bool = False) -> None:
+    """Print the front, or the networks that tell it, and what it was found with."""
     result, console = _loaded(run), open_console()
     settings, name = result.settings, result.settings.get("data", run.name)
     if result.preprocessing is not None:
         columns = len(result.inputs.columns)
         console.print(summary(name, settings["rows"], columns, result.target))
-    print_front(console, result, settings.get("pick", "smallest"))
+    print_front(console, result, settings.get("pick", "smallest"), run, every=every)
     print_facts(console, settings)
 
 
-def write_report(run: Path, out: Path | None, *, force: bool) -> None:
-    """Write the page into the folder, or to the file ``out``."""
+def write_report(run: Path, out: Path | None, *, opened: bool, force: bool) -> None:
+    """Write the page into the folder, or to the file ``out``, and have it ``opened``."""
     result = _loaded(run)
     path = run / "report.html" if out is None else out
     if out is not None:
         _check_file(path, force)
     result.report(path, folder=run, force=True)
     tell(f"{path.stat().st_size / 1e6:.1f} MB in {path}")
+    if opened:
+        open_page(path)
 
 
 def predict(
