@@ -8,6 +8,7 @@ __all__ = [
     "devices",
     "history",
     "loop",
+    "notebook",
     "progress",
     "quantiles",
     "step",
