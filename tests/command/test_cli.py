@@ -232,6 +232,30 @@ def test_the_folder_of_a_network_says_its_version_too(tmp_path):
     assert "torchsparcs not recorded" in sparcs("show", tmp_path).out
 
 
+def test_a_column_that_was_renamed(run, table, tmp_path):
+    renamed = pd.read_csv(table).rename(columns={"length": "Lenght"})
+    renamed.to_csv(tmp_path / "new.csv", index=False)
+    told = sparcs("predict", run, tmp_path / "new.csv").err
+    assert "Missing: 'length'" in told
+    assert "Is 'Lenght' what was 'length'?" in told
+    renamed.rename(columns={"Lenght": "other"}).to_csv(tmp_path / "new.csv", index=False)
+    assert "what was" not in sparcs("predict", run, tmp_path / "new.csv").err
+
+
+def test_another_run_is_meant(run):
+    told = sparcs("show", run.with_name("runn")).err
+    assert f"Did you mean '{run}'?" in told
+    assert "Did you mean" not in sparcs("show", run / "networks").err
+
+
+def test_long_names_are_shortened(table, tmp_path):
+    name = "n" * 500
+    flowers().rename(columns={"kind": name}).to_csv(tmp_path / "long.csv", index=False)
+    told = sparcs("search", tmp_path / "long.csv", "--target", "kid", *QUICK).err
+    assert f"'{'n' * 79}…'" in told
+    assert len(told) < 400
+
+
 def test_names_are_shown_as_they_are(run, tmp_path):
     """Rich markup in the name of a column is text."""
     result = torchsparcs.load_result(run)
@@ -479,7 +503,8 @@ def write_csv(frame: pd.DataFrame):
 
 BAD_TABLES = {
     "missing file": ("none.csv", None, (), "There is none at .*none.csv"),
-    "unknown name": ("digitz", None, (), "among digits, iris.*digitz"),
+    "unknown name": ("digitz", None, (), "among digits, iris.*digitz'. Did you mean 'digits'"),
+    "another file": ("s.csv", lambda path: path.with_name("ss.csv").touch(), (), "mean '.*ss.csv'"),
     "unknown ending": ("table.xls", None, (), r"ends in \.csv"),
     "missing column": ("t.csv", write_csv(flowers()), ("--target", "kid"), "mean 'kind'"),
     "missing column to drop": (

@@ -78,7 +78,7 @@ def print_front(
     def add(number: str, candidate: Candidate, rules: list[str], style: str) -> None:
         cells = [words(candidate) for words in columns.values()]
         layers = layers_in_short(candidate)
-        table.add_row(number, *cells, "\n".join(rules), layers, style=style)
+        table.add_row(number, *cells, ", ".join(rules), layers, style=style)
 
     shown = [*range(len(result.front))] if every else excerpt(result, pick)
     for index in shown:

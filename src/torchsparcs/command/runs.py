@@ -103,7 +103,8 @@ def predict(
 
 
 def _interval_columns(ends: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """From and to, (rows, 2) or (rows, outputs, 2), as columns."""
+    """From and to, (rows, 2) or (rows, outputs, 2), as columns of float32: it has no more."""
+    ends = ends.astype(np.float32)
     if ends.ndim == 2:
         return {"lower": ends[:, 0], "upper": ends[:, 1]}
     return {
