@@ -22,7 +22,7 @@ from torchsparcs import (
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.parallel.steps import Steps
 from torchsparcs.searching import clock as clocks
-from torchsparcs.searching import progress
+from torchsparcs.searching import network_search, paper_search, progress, table_search
 from torchsparcs.searching.clock import STOPPED, STOPPING, Clock
 from torchsparcs.searching.finishing import Finishing
 from torchsparcs.training.deadline import Deadline
@@ -238,6 +238,11 @@ class TestClock:
         assert lines[-1].count("█") == 7
         assert max(map(len, lines)) <= 80
         assert progress.totals(clock) == "training 10 s, cutting 2 s: 12 s"
+
+    def test_every_stage_has_a_name(self):
+        assert {*table_search.SHARES, *network_search.SHARES, *paper_search.SHARES} == (
+            {*progress.STAGES}
+        )
 
     def test_a_terminal_keeps_one_line(self, monkeypatch, capsys):
         monkeypatch.setenv("FORCE_COLOR", "1")

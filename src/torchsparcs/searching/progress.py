@@ -18,8 +18,8 @@ REFRESH = 4  # times a second, on a terminal
 BAR = 24  # characters
 STAGES = {
     **{"linear": "linear model", "pilot": "pilot", "training": "training", "cutting": "cutting"},
-    **{"teacher": "teacher", "fits": "second-order fits", "single": "single connections"},
-    "last": "last fits",
+    **{"teacher": "teacher", "decays": "weight decays", "fits": "second-order fits"},
+    **{"taught": "fits with a teacher", "single": "single connections", "last": "last fits"},
 }
 
 
