@@ -40,7 +40,7 @@ def show(run: Path, *, every: bool = False) -> None:
     print_facts(console, settings)
 
 
-def write_report(run: Path, out: Path | None, *, opened: bool, force: bool) -> None:
+def write_report(run: Path, out: Path | None, *, opened: bool = False, force: bool) -> None:
     """Write the page into the folder, or to the file ``out``, and have it ``opened``."""
     result = _loaded(run)
     path = run / "report.html" if out is None else out
