@@ -82,7 +82,7 @@ class TestBudget:
         long = SearchConfig(steps=100_000, longest=100_000, epochs=1, path=2)
         options = {**QUICK, "config": long, "penalty_weights": "auto"}
         started = time.time()
-        result = search(X, Y, **options, time_budget=8.0)
+        result = search(X, Y, **options, time_budget=2.0)
         assert time.time() - started < 20  # on a busy machine
         assert result.settings["ended"] == "budget"
         assert result.linear.score < result.best().score
@@ -120,7 +120,7 @@ class TestBudget:
         long = SearchConfig(steps=100_000, longest=100_000, epochs=1, path=2)
         options = {**QUICK, "config": long, "engine": "processes"}
         started = time.time()
-        result = search(X, Y, **options, time_budget=8.0)
+        result = search(X, Y, **options, time_budget=2.0)
         assert time.time() - started < 20
         assert result.settings["ended"] == "budget"
 
@@ -208,8 +208,10 @@ class TestClock:
         lines = capsys.readouterr().err.splitlines()
         assert lines[0].startswith("the linear model: 0 s")
         assert any(line.startswith("cutting single connections: ") for line in lines)
-        assert "left" in lines[-2]
-        assert re.fullmatch(r"([a-z -]+ [0-9]+ s, )*[a-z -]+( [0-9]+ s)?: [0-9]+ s", lines[-1])
+        assert any("left" in line for line in lines[:-1])
+        assert re.fullmatch(
+            r"([a-z -]+ [0-9]+ s, )*[a-z -]+( [0-9]+ s)?: ([0-9]+ (min|s) ?)+", lines[-1]
+        )
 
     def test_a_terminal_has_all_stages(self, monkeypatch):
         now = [1000.0]
