@@ -131,9 +131,18 @@ def measured(folder: Path, unit: str) -> dict:
     return {**found, "seconds": round(time.process_time() - start, 1), "rows": len(ready.y)}
 
 
+def units_of(name: str) -> list[str]:
+    """Every method on every split of a table."""
+    return [f"{name} {method} {split}" for method in METHODS for split in range(SPLITS)]
+
+
 def summary(units: dict[str, dict]) -> dict[str, Any]:
-    """By table the mean test scores, ours less the better of the others; then over the tables."""
-    names = dict.fromkeys(unit.split()[0] for unit in units)
+    """By table the mean test scores, ours less the better of the others; then over the tables.
+
+    A table that was not finished counts for nothing.
+    """
+    begun = dict.fromkeys(unit.split()[0] for unit in units)
+    names = [name for name in begun if {*units_of(name)} <= {*units}]
     tables, gaps = {}, {"best": [], "pick": []}
     for name, splits in itertools.product(names, [range(SPLITS)]):
         each = {method: [units[f"{name} {method} {s}"] for s in splits] for method in METHODS}
@@ -155,7 +164,7 @@ def summary(units: dict[str, dict]) -> dict[str, Any]:
         pick: {"less_test": np.mean(gap), "standard_error": np.std(gap, ddof=1) / len(gap) ** 0.5}
         for pick, gap in gaps.items()
     }
-    seconds = sum(unit["seconds"] for unit in units.values())
+    seconds = sum(units[unit]["seconds"] for name in names for unit in units_of(name))
     return {"tables": tables, "claimed": claimed, "core_minutes": seconds / 60}
 
 

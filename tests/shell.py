@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from torchsparcs.command import main
-from torchsparcs.searching import clock
+from torchsparcs.searching import progress
 
 
 class Outcome(NamedTuple):
@@ -25,7 +25,7 @@ def sparcs(*arguments) -> Outcome:
     """
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
     with (
-        patch.multiple(clock, EVERY=math.inf, SINCE=math.inf),
+        patch.multiple(progress, EVERY=math.inf, SINCE=math.inf),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as exit,

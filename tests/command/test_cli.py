@@ -19,13 +19,16 @@ import pandas as pd
 import pytest
 import torch
 from outcomes import assert_same
+from rich.console import Console
 from shell import Outcome, sparcs
 from specimens import kind_of, write_files
 
 import torchsparcs
 from torchsparcs.command import jobs, main, options
+from torchsparcs.command.console import open_console, print_files
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.parallel.executor import ENGINES, Executor
+from torchsparcs.report.excerpt import layers_in_short
 from torchsparcs.searching.scoring import QUANTILE, SCORINGS
 from torchsparcs.tables import kinds
 from torchsparcs.tables.datasets import BUILT_IN
@@ -135,22 +138,79 @@ def test_what_a_search_prints(searched, run):
     )
     assert "linear" in outcome.out
     assert "not 'planet'" in outcome.out or "'planet'." in outcome.out
-    assert f"sparcs show {run}" in outcome.out
+    assert f"sparcs predict {run} DATA" in outcome.out
     assert "\x1b" not in outcome.out
 
 
-def test_a_narrow_terminal_hides_nothing(run, monkeypatch):
+def test_a_narrow_terminal_has_the_table_without_folds(run, monkeypatch):
     for name, value in {"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
-    text = re.sub(r"\x1b\[[0-9;]*m", "", sparcs("show", run).out)
-    lines = text.splitlines()
+    text = sparcs("show", run, "--all").out
+    assert "\x1b[1m" in text  # the pick is bold
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
     assert max(map(len, lines)) <= 80
-    start = next(line.index("layers") for line in lines if "layers" in line)
-    layers = "".join(line[start:].replace(" ", "") for line in lines)
     assert "…" not in text
-    for candidate in torchsparcs.load_result(run).front:
-        assert f" {candidate.macs} " in text
-        assert candidate.architecture.replace(" ", "") in layers
+    result = torchsparcs.load_result(run)
+    for number, candidate in enumerate(result.front):
+        (row,) = (line for line in lines if re.match(f"(→| ) ?{number}  ", line))
+        assert f" {candidate.parameters:,} " in row
+        assert row.rstrip().endswith(layers_in_short(candidate))
+    words = " ".join(" ".join(lines).split())
+    assert result.best().architecture in words
+
+
+def test_plain_text_is_as_wide_as_columns_say(run, monkeypatch):
+    wide = sparcs("show", run).out
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = sparcs("show", run).out
+    assert "MACs" in wide
+    assert "MACs" not in narrow
+    assert max(map(len, wide.splitlines())) > 80 >= max(map(len, narrow.splitlines()))
+
+
+def test_without_colour(run, monkeypatch):
+    for name, value in {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    codes = {*re.findall(r"\x1b\[([0-9;]*)m", sparcs("show", run).out)}
+    assert codes <= {"0", "1", "2"}  # bold and dim are no colours
+    missing = sparcs("show", "nowhere").err
+    assert missing.startswith("error: ")
+
+
+def test_a_long_front_is_told_by_a_few(run, tmp_path):
+    result = torchsparcs.load_result(run)
+    many = [
+        dataclasses.replace(result.best(), score=0.5 + 0.02 * n, expected=0.5 + 0.02 * n)
+        for n in range(20)
+    ]
+    settings = {**result.settings, "pick": 3}
+    dataclasses.replace(result, front=tuple(many), settings=settings).save(tmp_path / "a b")
+    short, whole = (sparcs("show", tmp_path / "a b", *more).out for more in ((), ("--all",)))
+    rows = [re.findall(r"(?m)^[→ ] ?([0-9]+)  ", text) for text in (short, whole)]
+    assert [*map(int, rows[1])] == [*range(20)]
+    assert len(rows[0]) == 8
+    assert {"3", "19"} <= {*rows[0]}
+    assert f"12 more networks of the front: sparcs show '{tmp_path / 'a b'}' --all" in short
+
+
+def test_the_page_is_opened(run, monkeypatch):
+    browser = Mock(return_value=True)
+    monkeypatch.setattr("webbrowser.open", browser)
+    assert sparcs("report", run, "--open").err == ""
+    browser.assert_called_once_with((run / "report.html").as_uri())
+    browser.return_value = False
+    told = sparcs("report", run, "--open")
+    assert (told.code, told.err.split(":")[0]) == (0, "warning")
+    assert (run / "report.html").as_uri() in told.err
+
+
+def test_a_terminal_is_given_the_address_of_the_page(run, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    for is_terminal in (True, False):
+        monkeypatch.setattr(Console, "is_terminal", is_terminal)
+        print_files(open_console(), run, None)
+        address = (run / "report.html").as_uri()
+        assert (address in capsys.readouterr().out.splitlines()) is is_terminal
 
 
 def test_show_prints_the_same_table(searched, run):
@@ -170,6 +230,30 @@ def test_the_folder_of_a_network_says_its_version_too(tmp_path):
         del content["settings"][name]
     (tmp_path / "settings.json").write_text(json.dumps(content))
     assert "torchsparcs not recorded" in sparcs("show", tmp_path).out
+
+
+def test_a_column_that_was_renamed(run, table, tmp_path):
+    renamed = pd.read_csv(table).rename(columns={"length": "Lenght"})
+    renamed.to_csv(tmp_path / "new.csv", index=False)
+    told = sparcs("predict", run, tmp_path / "new.csv").err
+    assert "Missing: 'length'" in told
+    assert "Is 'Lenght' what was 'length'?" in told
+    renamed.rename(columns={"Lenght": "other"}).to_csv(tmp_path / "new.csv", index=False)
+    assert "what was" not in sparcs("predict", run, tmp_path / "new.csv").err
+
+
+def test_another_run_is_meant(run):
+    told = sparcs("show", run.with_name("runn")).err
+    assert f"Did you mean '{run}'?" in told
+    assert "Did you mean" not in sparcs("show", run / "networks").err
+
+
+def test_long_names_are_shortened(table, tmp_path):
+    name = "n" * 500
+    flowers().rename(columns={"kind": name}).to_csv(tmp_path / "long.csv", index=False)
+    told = sparcs("search", tmp_path / "long.csv", "--target", "kid", *QUICK).err
+    assert f"'{'n' * 79}…'" in told
+    assert len(told) < 400
 
 
 def test_names_are_shown_as_they_are(run, tmp_path):
@@ -244,7 +328,8 @@ def test_predictions_are_in_the_order_of_the_rows(run, predictions):
     assert list(predictions) == ["prediction", *names]
     assert predictions["prediction"].tolist() == result.predict(frame, "best").tolist()
     assert predictions["prediction"].nunique() > 1
-    np.testing.assert_allclose(predictions[names], result.predict_proba(frame, "best"), rtol=1e-6)
+    exact = result.predict_proba(frame, "best")
+    np.testing.assert_allclose(predictions[names], exact, rtol=1e-6, atol=1e-40)  # of float32
     np.testing.assert_allclose(predictions[names].sum(axis=1), 1, rtol=1e-6)
 
 
@@ -419,7 +504,8 @@ def write_csv(frame: pd.DataFrame):
 
 BAD_TABLES = {
     "missing file": ("none.csv", None, (), "There is none at .*none.csv"),
-    "unknown name": ("digitz", None, (), "among digits, iris.*digitz"),
+    "unknown name": ("digitz", None, (), "among digits, iris.*digitz'. Did you mean 'digits'"),
+    "another file": ("s.csv", lambda path: path.with_name("ss.csv").touch(), (), "mean '.*ss.csv'"),
     "unknown ending": ("table.xls", None, (), r"ends in \.csv"),
     "missing column": ("t.csv", write_csv(flowers()), ("--target", "kid"), "mean 'kind'"),
     "missing column to drop": (

@@ -91,7 +91,11 @@ def test_classes_that_count_for_more(table, tmp_path, monkeypatch):
         (("--scoring", "acuracy"), 1, "Expected a scoring among auto, accuracy"),
         (("--scoring", "r2"), 1, "Expected a scoring for classes"),
         (("--group", "who", "--time", "day"), 1, "Expected --group or --time. Got both"),
-        (("--group", "whom"), 1, "Expected a column to split by. There is no 'whom'"),
+        (
+            ("--group", "whom"),
+            1,
+            "Got 'whom'. Did you mean 'who'?",
+        ),
         (("--group", "who", "--validation", "0.2"), 1, "Expected a number of folds where a column"),
         (("--group", "who", "--validation", "31"), 1, "Expected at least 31 groups in 'who'"),
     ],

@@ -1,11 +1,14 @@
 """The time of a search: budgets, Ctrl-C that keeps the front, and the clock that is shown."""
 
+import io
 import os
+import re
 import signal
 import time
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from tests.outcomes import digest
 from torchsparcs import (
@@ -19,6 +22,7 @@ from torchsparcs import (
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.parallel.steps import Steps
 from torchsparcs.searching import clock as clocks
+from torchsparcs.searching import network_search, paper_search, progress, table_search
 from torchsparcs.searching.clock import STOPPED, STOPPING, Clock
 from torchsparcs.searching.finishing import Finishing
 from torchsparcs.training.deadline import Deadline
@@ -199,12 +203,57 @@ class TestClock:
         assert clock.remaining() < 100
 
     def test_a_file_has_a_line_now_and_then(self, monkeypatch, capsys):
-        monkeypatch.setattr(clocks, "SINCE", 0.0)
+        monkeypatch.setattr(progress, "SINCE", 0.0)
         search(X, Y, **{**QUICK, "progress": True})
         lines = capsys.readouterr().err.splitlines()
         assert lines[0].startswith("the linear model: 0 s")
         assert any(line.startswith("cutting single connections: ") for line in lines)
-        assert "left" in lines[-1]
+        assert any("left" in line for line in lines[:-1])
+        assert re.fullmatch(
+            r"([a-z -]+ [0-9]+ s, )*[a-z -]+( [0-9]+ s)?: ([0-9]+ (min|s) ?)+", lines[-1]
+        )
+
+    def test_a_terminal_has_all_stages(self, monkeypatch):
+        now = [1000.0]
+        monkeypatch.setattr(clocks.time, "time", lambda: now[0])
+        clock = Clock(Executor(), {"training": 0.25, "cutting": 0.25, "last": 0.5})
+        console = Console(width=80, force_terminal=True, color_system=None, file=io.StringIO())
+
+        def screen() -> list[str]:
+            with console.capture() as captured:
+                console.print(progress._table(clock))
+            return [line.rstrip() for line in captured.get().splitlines()]
+
+        with clock.stage("training", "training asleep", 2):
+            now[0] += 5
+        with clock.stage("training", "training dropout"):
+            now[0] += 5
+        with clock.stage("cutting", "cutting to 9 parameters"):
+            now[0] += 2
+            lines = screen()
+        assert [" ".join(line.split()) for line in lines[:-1]] == [
+            "training 10 s",
+            "cutting 2 s cutting to 9 parameters",
+        ]
+        assert " 30 % " in lines[-1]  # 12 of 40 s
+        assert lines[-1].endswith("12 s  about 28 s left")
+        assert lines[-1].count("█") == 7
+        assert max(map(len, lines)) <= 80
+        assert progress.totals(clock) == "training 10 s, cutting 2 s: 12 s"
+
+    def test_every_stage_has_a_name(self):
+        assert {*table_search.SHARES, *network_search.SHARES, *paper_search.SHARES} == (
+            {*progress.STAGES}
+        )
+
+    def test_a_terminal_keeps_one_line(self, monkeypatch, capsys):
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm")
+        clock = Clock(Executor(), {"linear": 1.0})
+        with progress.shown(clock, True), clock.stage("linear", "the linear model"):
+            clock._part_started = clock._started = clock._started - 3
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last.endswith("linear model 3 s: 3 s")
 
     def test_a_short_search_says_nothing_in_a_file(self, capsys):
         search(X, Y, **{**QUICK, "progress": True})

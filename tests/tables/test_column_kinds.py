@@ -3,6 +3,7 @@
 import datetime
 import json
 import re
+import warnings
 from unittest.mock import Mock
 
 import numpy as np
@@ -422,6 +423,24 @@ class TestWrittenNumbers:
             inputs.encode(new)
         assert len(caught) == 1
         inputs.encode(new.assign(a=[1250, 2375]))  # no warning
+
+    def test_whole_numbers_in_fit_and_a_decimal_comma_later(self):
+        inputs = Inputs.fit(pd.DataFrame({"a": [33, 41, 57]}))
+        for written, read in (
+            (["33,5", None, "41"], [33.5, np.nan, 41]),
+            (["1.250,5", "2", 3], [1250.5, 2, 3]),
+            (["1,250.5", "7", "-0.5"], [1250.5, 7, -0.5]),
+        ):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", message="What is no number")
+                warnings.filterwarnings("ignore", message="Missing values")
+                found = inputs.encode(pd.DataFrame({"a": written}))
+            np.testing.assert_array_equal(found[:, 0], read)
+        for unclear in ("1,250", "5 %", "33,5 km"):
+            with pytest.raises(ValueError, match=f"numbers in 'a', as in fit.*{unclear!r}"):
+                inputs.encode(pd.DataFrame({"a": [unclear, unclear]}))
+        with pytest.warns(UserWarning, match="1 row of 'a', for instance '3,5'"):
+            inputs.encode(pd.DataFrame({"a": ["33.5", "3,5"]}))
 
     def test_as_in_fit(self):
         inputs = Inputs.fit(pd.DataFrame({"a": ["5,5 km", "1.000 km"]}))

@@ -1,6 +1,8 @@
 """What a person sees of a search: lines, tables, lists of files."""
 
+import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +17,21 @@ from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible, visible_lines
 from torchsparcs.report.about import made_with
 from torchsparcs.report.columns import priced_columns
-from torchsparcs.report.wording import bytes_of_chip, ended_by, judged_by
+from torchsparcs.report.excerpt import excerpt, layers_in_short
+from torchsparcs.report.wording import bytes_of_chip, counted, ended_by, judged_by
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.searching.scoring import Scoring
 from torchsparcs.tables.target import Target
 
-PIPE_WIDTH = 1000  # outside a terminal nothing is wrapped
-NARROW = 120  # below it a row of the table takes two lines
+PIPE_WIDTH = 1000  # outside a terminal nothing is wrapped, unless COLUMNS says how wide it is
+NARROW = 110  # below it the table has fewer columns
 FEW_COLUMNS = 10  # are named, more are counted
 FILES = {
     "report.html": "the page to look at",
     "model.onnx": "the picked network with its preprocessing",
     "front.csv, .json": "the front",
     "costs.csv": "the front by what its columns cost",
-    "networks/": "its networks, safetensors",
-    "settings.json": "configuration, versions, preprocessing",
-    "history.json, .safetensors": "the training",
+    "networks/, *.json": "what sparcs and load_result go on with",
 }
 
 
@@ -45,7 +46,9 @@ def open_console(quiet: bool = False) -> Console:
     """A console for plain text: a column called [red] is nothing but its name."""
     options: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False, "quiet": quiet}
     console = SafeConsole(**options)
-    return console if console.is_terminal else SafeConsole(**options, width=PIPE_WIDTH)
+    if console.is_terminal or "COLUMNS" in os.environ:
+        return console
+    return SafeConsole(**options, width=PIPE_WIDTH)
 
 
 def summary(name: str, rows: int, columns: int, target: Target) -> str:
@@ -57,35 +60,29 @@ def summary(name: str, rows: int, columns: int, target: Target) -> str:
     return f"{visible(name)}: {rows:,} rows, {columns:,} columns; {aim}"
 
 
-def print_front(console: Console, result: SearchResult, pick: str | int) -> None:
-    """Print the front as a table, the picked network marked, and a sentence about that."""
+def print_front(
+    console: Console, result: SearchResult, pick: str | int, folder: Path, *, every: bool = False
+) -> None:
+    """Print the front as a table, the picked network marked, and a sentence about that.
+
+    Of a long front those that tell it, unless ``every`` network is asked for.
+    """
     scoring, picked, linear = result.scoring, result.pick(pick), result.linear
-    is_narrow = console.width < NARROW
+    columns = _columns(result, is_narrow=console.width < NARROW)
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    chip = result.settings.get("chip")
-    sizes = ["parameters", "MACs", *([bytes_of_chip(result.settings)] if chip else [])]
-    is_int8 = bool(result.settings.get("int8"))
-    for name in ("#", *sizes, f"expected {scoring.label}", *["in int8"] * is_int8, "as judged"):
+    for name in ("#", *columns):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("rule", max_width=len("smallest") if is_narrow else None)
+    table.add_column("rule", overflow="fold")
     table.add_column("layers", overflow="fold")
 
     def add(number: str, candidate: Candidate, rules: list[str], style: str) -> None:
-        architecture = candidate.architecture
-        table.add_row(
-            number,
-            f"{candidate.parameters:,}",
-            f"{candidate.macs:,}",
-            *([f"{candidate.bytes:,}"] if chip else []),
-            scoring.words(candidate.told, candidate.standard_error, short=True),
-            *[_words(scoring, candidate.told_in_int8)] * is_int8,
-            scoring.words(candidate.score, short=True),
-            ", ".join(rules),
-            architecture.replace(", skip", ",\nskip") if is_narrow else architecture,
-            style=style,
-        )
+        cells = [words(candidate) for words in columns.values()]
+        layers = layers_in_short(candidate)
+        table.add_row(number, *cells, ", ".join(rules), layers, style=style)
 
-    for index, candidate in enumerate(result.front):
+    shown = [*range(len(result.front))] if every else excerpt(result, pick)
+    for index in shown:
+        candidate = result.front[index]
         rules = [rule for rule in RULES if result.pick(rule) is candidate]
         rules += ["linear"] * (linear is not None and is_same(candidate, linear))
         is_picked = candidate is picked
@@ -94,12 +91,16 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     if linear is not None and not any(is_same(candidate, linear) for candidate in result.front):
         add("", linear, ["linear"], "dim")
     if (constant := scoring.constant) is not None:
-        words, outputs = scoring.words(constant, short=True), result.target.outputs
-        sizes = [f"{outputs}", "0", *([""] if chip else [])]
-        told = [words, *[""] * is_int8, words]
-        table.add_row("", *sizes, *told, "constant", "one answer for all rows", style="dim")
+        words = scoring.words(constant, short=True)
+        told = {"parameters": f"{result.target.outputs}", "MACs": "0", "as judged": words}
+        told[_expected(scoring)] = words
+        cells = [told.get(name, "") for name in columns]
+        table.add_row("", *cells, "constant", "one answer for all rows", style="dim")
     console.print()
     console.print(table)
+    if left := len(result.front) - len(shown):
+        run = visible(shlex.quote(str(folder)))
+        console.print(f"{counted(left, 'more network')} of the front: sparcs show {run} --all")
     console.print()
     console.print(_verdict(result, pick))
     if result.settings.get("teacher_is_target"):
@@ -109,6 +110,31 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
         console.print(f"The search was ended {ended}: with more time it may find better networks.")
     console.print()
     print_costs(console, result, picked)
+
+
+def _columns(result: SearchResult, *, is_narrow: bool) -> dict[str, Callable[[Candidate], str]]:
+    """What is told of each network, by the heads of columns; where it is ``narrow`` the least."""
+    scoring, settings = result.scoring, result.settings
+    size = settings.get("size", "parameters")
+    columns: dict[str, Callable[[Candidate], str]] = {
+        "parameters": lambda found: f"{found.parameters:,}"
+    }
+    if size == "macs" or not is_narrow:
+        columns["MACs"] = lambda found: f"{found.macs:,}"
+    if settings.get("chip"):
+        columns[bytes_of_chip(settings)] = lambda found: f"{found.bytes:,}"
+    columns[_expected(scoring)] = lambda found: scoring.words(
+        found.told, found.standard_error, short=True
+    )
+    if settings.get("int8"):
+        columns["in int8"] = lambda found: _words(scoring, found.told_in_int8)
+    if not is_narrow:
+        columns["as judged"] = lambda found: scoring.words(found.score, short=True)
+    return columns
+
+
+def _expected(scoring: Scoring) -> str:
+    return f"expected {scoring.label}"
 
 
 def print_costs(console: Console, result: SearchResult, picked: Candidate) -> None:
@@ -176,15 +202,20 @@ def _columns_read(result: SearchResult, candidate: Candidate) -> str:
 
 
 def print_files(console: Console, folder: Path, lacking: str | None) -> None:
-    """Print what is in the folder, ``lacking``: why it has no model.onnx, and what is next."""
+    """Print what is in the folder, ``lacking``: why it has no model.onnx, and what is next.
+
+    On a terminal the page has its address, which most of them open by a click.
+    """
     console.print(f"In {visible(str(folder))}:")
     absent = {"model.onnx": bool(lacking), "costs.csv": not (folder / "costs.csv").is_file()}
     console.print(pairs({k: v for k, v in FILES.items() if not absent.get(k)}))
     if lacking:
         console.print(lacking)
+    if console.is_terminal:
+        console.print((folder / "report.html").resolve().as_uri(), soft_wrap=True)
     run = visible(shlex.quote(str(folder)))
     console.print("\nNext:")
-    console.print(f"  sparcs show {run}\n  sparcs predict {run} DATA -o predictions.csv")
+    console.print(f"  sparcs predict {run} DATA -o predictions.csv")
 
 
 def print_facts(console: Console, settings: dict[str, Any]) -> None:

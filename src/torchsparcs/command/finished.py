@@ -6,14 +6,19 @@ from typing import Annotated
 import typer
 
 from torchsparcs.command import loading
-from torchsparcs.command.options import CHIPS, FORMATS, Force, Pick, Run, Sheet, one_of
+from torchsparcs.command.options import CHIPS, FORMATS, Force, Open, Pick, Run, Sheet, one_of
 
 
-def show(run: Run) -> None:
+def show(
+    run: Run,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every network of the front, not those that tell it.")
+    ] = False,
+) -> None:
     """Print the front of a search and what it was found with."""
     with loading():
         from torchsparcs.command import runs
-    runs.show(run)
+    runs.show(run, every=every)
 
 
 def write_report(
@@ -36,6 +41,7 @@ def write_report(
         str | None,
         typer.Option(metavar="DATA", help="Rows that neither the search nor the teacher has seen."),
     ] = None,
+    open: Open = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the FILE of --out.")] = False,
 ) -> None:
     """Write the page about a search: one file, for any browser."""
@@ -44,7 +50,7 @@ def write_report(
         raise typer.BadParameter(f"Expected {lacking} with it.", param_hint=given)
     with loading():
         from torchsparcs.command import runs
-    runs.write_report(run, out, teacher=teacher, data=data, force=force)
+    runs.write_report(run, out, teacher=teacher, data=data, opened=open, force=force)
 
 
 def predict(

@@ -228,7 +228,7 @@ class Job(Record):
         pick = result.settings["pick"]
         lacking = _onnx_or_reason(result, pick, folder / "model.onnx")
         result.report(folder / "report.html", force=True)
-        print_front(console, result, pick)
+        print_front(console, result, pick, folder)
         print_files(console, folder, lacking)
 
 

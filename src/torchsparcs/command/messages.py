@@ -4,7 +4,9 @@ import contextlib
 import os
 import sys
 import warnings
+import webbrowser
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -26,6 +28,13 @@ def tell(text: str | bytes, *, nl: bool = True) -> None:
     if sys.stdout.isatty():
         text = visible_lines(text if isinstance(text, str) else text.decode())
     typer.echo(text, nl=nl)
+
+
+def open_page(path: Path) -> None:
+    """Open a page in a browser; where there is none, say so, and where the page is."""
+    address = path.resolve().as_uri()
+    if not webbrowser.open(address):
+        say(f"No browser was found for {address}", "warning")
 
 
 def is_first_here() -> bool:

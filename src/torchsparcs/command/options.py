@@ -56,6 +56,7 @@ Address = Annotated[
     typer.Option(metavar="HOST:PORT", help="Of a running Ray cluster, with --engine ray."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder only.")]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 

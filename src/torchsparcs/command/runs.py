@@ -10,7 +10,7 @@ import torch
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
 from torchsparcs.command.jobs import clear_leftovers
-from torchsparcs.command.messages import reworded, tell
+from torchsparcs.command.messages import open_page, reworded, tell
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.formats import CODE, FORMATS
 from torchsparcs.export.measuring import known_chip, lacking, measure
@@ -29,14 +29,14 @@ from torchsparcs.tables.writers import WRITERS, without_formulas
 from torchsparcs.training.tasks import resolve_task
 
 
-def show(run: Path) -> None:
-    """Print the front and what it was found with."""
+def show(run: Path, *, every: bool = False) -> None:
+    """Print the front, or the networks that tell it, and what it was found with."""
     result, console = _loaded(run), open_console()
     settings, name = result.settings, result.settings.get("data", run.name)
     if result.preprocessing is not None:
         columns = len(result.inputs.columns)
         console.print(summary(name, settings["rows"], columns, result.target))
-    print_front(console, result, settings.get("pick", "smallest"))
+    print_front(console, result, settings.get("pick", "smallest"), run, every=every)
     print_facts(console, settings)
 
 
@@ -46,9 +46,10 @@ def write_report(
     *,
     teacher: Path | None = None,
     data: str | None = None,
+    opened: bool = False,
     force: bool,
 ) -> None:
-    """Write the page into the folder, or to the file ``out``.
+    """Write the page into the folder, or to the file ``out``, and have it ``opened``.
 
     With a ``teacher`` it says what the picked network kept of it on the rows ``data``.
     """
@@ -60,6 +61,8 @@ def write_report(
         tell(_kept(result, teacher, data))
     result.report(path, folder=run, force=True)
     tell(f"{path.stat().st_size / 1e6:.1f} MB in {path}")
+    if opened:
+        open_page(path)
 
 
 def _kept(result: SearchResult, teacher: Path, data: str) -> str:
@@ -128,7 +131,8 @@ def predict(
 
 
 def _interval_columns(ends: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """From and to, (rows, 2) or (rows, outputs, 2), as columns."""
+    """From and to, (rows, 2) or (rows, outputs, 2), as columns of float32: it has no more."""
+    ends = ends.astype(np.float32)
     if ends.ndim == 2:
         return {"lower": ends[:, 0], "upper": ends[:, 1]}
     return {

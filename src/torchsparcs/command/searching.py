@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from torchsparcs.command import loading
-from torchsparcs.command.messages import processes, say, tell
+from torchsparcs.command.messages import open_page, processes, say, tell
 from torchsparcs.command.options import (
     CHIPS,
     DATASETS,
@@ -20,6 +20,7 @@ from torchsparcs.command.options import (
     Device,
     EngineName,
     Force,
+    Open,
     Quiet,
     Sheet,
     check_alone,
@@ -194,6 +195,7 @@ def search(
             metavar="RUN", help="Go on with a search that was interrupted; its options are known."
         ),
     ] = None,
+    open: Open = False,
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
@@ -204,7 +206,7 @@ def search(
     if engine == "ray" and processes() > 1:
         raise ValueError("Expected torchrun or --engine ray. Got both.")
     if resume is not None:
-        check_alone(context, "--resume", "--engine", "--address", "--quiet")
+        check_alone(context, "--resume", "--engine", "--address", "--open", "--quiet")
     options: dict[str, Any] = {
         "target": target[0] if target and len(target) == 1 else tuple(target or ()) or None,
         "sheet": sheet,
@@ -262,5 +264,8 @@ def search(
             address=address,
             progress=not quiet,
         )
-        if quiet and ranks.is_first:
-            tell(str(folder))
+        if ranks.is_first:
+            if quiet:
+                tell(str(folder))
+            if open:
+                open_page(folder / "report.html")

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from torchsparcs.searching.folds import FOLDS, LaterRows
+from torchsparcs.tables.columns import check_known
 from torchsparcs.tables.dates import date_orders, dates_in, ordered_dates
 
 
@@ -15,9 +16,8 @@ def split_by(
     """What ``search`` takes as validation and groups, by the column ``group`` or ``time`` of X."""
     if group is not None and time is not None:
         raise ValueError("Expected --group or --time. Got both.")
-    name = group if group is not None else time
-    if name not in X.columns:
-        raise ValueError(f"Expected a column to split by. There is no {name!r}.")
+    name = f"{time if group is None else group}"
+    check_known("a column to split by", [name], X.columns)
     folds = FOLDS if validation == "auto" else validation
     if not isinstance(folds, int) or folds < 2:
         raise ValueError(

@@ -4,6 +4,7 @@
 __all__ = [
     "chain",
     "direct",
+    "drawing",
     "fitting",
     "network",
     "normalised_chain",

@@ -1,6 +1,7 @@
 """Compact networks: linear blocks and additions, loadable and exportable anywhere."""
 
 import copy
+import html
 import operator
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -15,6 +16,7 @@ from torchsparcs.compact.direct import (
     layer_labels,
     layer_slices,
 )
+from torchsparcs.compact.drawing import drawing
 from torchsparcs.compact.sparse import MOST_SPARSE, SparseLinear
 from torchsparcs.spectral.activations import Activation, HasActivation
 from torchsparcs.spectral.network import Size, check_input, checked_widths
@@ -267,6 +269,10 @@ class CompactNetwork(nn.Module, HasActivation):
 
     def __repr__(self) -> str:
         return f"CompactNetwork({self.describe()})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a line and a drawing."""
+        return f"<div><p>{html.escape(self.describe())}</p>{drawing(self)}</div>"
 
 
 def _with_biases(

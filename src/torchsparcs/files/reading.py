@@ -28,6 +28,8 @@ from typing import (
     is_typeddict,
 )
 
+from torchsparcs.files.visible import LONGEST
+
 try:
     import resource
 except ImportError:  # Windows has none
@@ -196,9 +198,14 @@ def _plain(value: Any) -> Any:
 
 
 def quoted(values: Sequence[Any], most: int = 10) -> str:
-    """'a', 'b', 'c', ...: the first of ``values``, as an error names them."""
-    shown = ", ".join(repr(value) for value in values[:most])
+    """'a', 'b', 'c', ...: the first of ``values``, as an error names them, long ones shortened."""
+    shown = ", ".join(repr(_shortened(value)) for value in values[:most])
     return f"{shown}, ..." if len(values) > most else shown
+
+
+def _shortened(value: Any) -> Any:
+    is_long = isinstance(value, str) and len(value) > LONGEST
+    return f"{value[: LONGEST - 1]}…" if is_long else value
 
 
 def first_line(error: Exception) -> str:

@@ -1,20 +1,17 @@
-"""The clock of a search: its stages, the time that each may take, and what a person sees of it."""
+"""The clock of a search: its stages, and the time that each may take."""
 
 import contextlib
 import math
-import sys
-import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Real
 
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.searching.progress import shown as shown_clock
 from torchsparcs.training.deadline import Deadline, stopped_by_user
 from torchsparcs.training.progress import duration_words
 
-EVERY, SINCE = 10.0, 2.0  # seconds between plain lines: at most, and before the next stage's
-REFRESH = 4  # times a second, on a terminal
 AFTERWARDS = 0.03  # of a time budget is for what comes after the last stage
 STOPPING = "Stopping: the best front so far will be kept. Ctrl-C again aborts."
 STOPPED = "The search was stopped by Ctrl-C: this is the best front that it had found."
@@ -38,10 +35,13 @@ class Clock:
         self.executor, self.shares, self.deadline = executor, dict(shares), deadline
         self.is_cut_short = False
         self._started = time.time()
-        self._stage, self._text = "", ""
+        self.doing = ""  # what is being done, in words
+        self.tell: Callable[[], None] = lambda: None  # is called where a stage begins
+        self._stage = ""
+        self._spent: dict[str, float] = {}  # seconds, by stage, the running part not counted
+        self._is_running = False
         self._rest = 0.0  # of the share of the running stage, the running part not counted
         self._part, self._part_started = 0.0, self._started
-        self._said_at, self._print = self._started, lambda: None
 
     @property
     def is_over(self) -> bool:
@@ -51,12 +51,14 @@ class Clock:
     @contextlib.contextmanager
     def stage(self, name: str, text: str, left: int = 1) -> Iterator[None]:
         """One of the parts of the stage ``name`` that are ``left``, this one counted."""
+        self._spent.setdefault(name, 0.0)
         if name != self._stage:
             self._stage, self._rest = name, self.shares[name]
         self._part = self._rest / left
         self._rest -= self._part
-        self._text, self._part_started = text, time.time()
-        self._say(SINCE)
+        self.doing, self._part_started = text, time.time()
+        self._is_running = True
+        self.tell()
         before = self.executor.deadline
         if self.deadline is not None:
             rest = self._rest + self._later
@@ -66,6 +68,8 @@ class Clock:
         finally:
             mine, self.executor.deadline = self.executor.deadline, before
             self._part = 0.0
+            self._spent[name] += time.time() - self._part_started
+            self._is_running = False
             self.is_cut_short |= mine is not None and mine.is_over
 
     @property
@@ -96,69 +100,42 @@ class Clock:
             left = self.deadline.left if left is None else min(left, self.deadline.left)
         return left
 
-    def __str__(self) -> str:
+    @property
+    def passed(self) -> float:
+        """Seconds since it was made."""
+        return time.time() - self._started
+
+    def spent(self) -> dict[str, float]:
+        """Seconds by stage, in the order in which they were begun, the running one the last."""
+        spent = self._spent.copy()  # another thread asks
+        if self._is_running:
+            spent[self._stage] = spent.pop(self._stage) + time.time() - self._part_started
+        return spent
+
+    def left_in_words(self) -> str:
+        """About how long it will still take; nothing where that is not known, or no time."""
         left = self.remaining()
-        told = "" if left is None else f", about {duration_words(left)} left"
-        return f"{self._text}: {duration_words(time.time() - self._started)}{told}"
+        return "" if left is None or left < 0.5 else f"about {duration_words(left)} left"
+
+    def __str__(self) -> str:
+        left = self.left_in_words()
+        return f"{self.doing}: {duration_words(self.passed)}{', ' * bool(left)}{left}"
 
     @contextlib.contextmanager
     def timed(self, started: float, time_budget: float | None, *, shown: bool) -> Iterator[None]:
         """Its deadline, by a budget from ``started`` on and by Ctrl-C; and it is ``shown``."""
         engine = self.executor.engine
         if engine.ranks.world > 1:  # they would have to agree on the moment
-            with self.shown(shown):
+            with shown_clock(self, shown):
                 yield
             return
         seconds = math.inf if time_budget is None else time_budget * (1 - AFTERWARDS)
         self.deadline = Deadline(started + seconds)
         engine.deadline = self.executor.steps.deadline = self.deadline
-        with stopped_by_user(self.deadline, STOPPING), self.shown(shown):
+        with stopped_by_user(self.deadline, STOPPING), shown_clock(self, shown):
             yield
         if self.ended == "interrupt":
             warnings.warn(STOPPED, UserWarning, stacklevel=4)
-
-    # --- what a person sees ---
-
-    @contextlib.contextmanager
-    def shown(self, enabled: bool) -> Iterator[None]:
-        """A line that is kept up to date on a terminal; elsewhere a plain one now and then."""
-        if not enabled:
-            yield
-            return
-        from rich.console import Console
-
-        console = Console(markup=False, highlight=False)
-        if console.is_terminal:
-            from rich.live import Live
-
-            with Live(
-                console=console,
-                get_renderable=lambda: console.render_str(str(self)),
-                refresh_per_second=REFRESH,
-                transient=True,
-            ):
-                yield
-            return
-        # the red of a notebook's errors would be too much
-        self._print = lambda: print(self, file=sys.stdout if console.is_jupyter else sys.stderr)
-        is_done = threading.Event()
-        ticking = threading.Thread(target=self._tick, args=(is_done,), daemon=True)
-        ticking.start()
-        try:
-            yield
-        finally:
-            is_done.set()
-            ticking.join()
-
-    def _tick(self, is_done: threading.Event) -> None:
-        while not is_done.wait(1.0):
-            self._say(EVERY)
-
-    def _say(self, after: float) -> None:
-        """Print a line, unless there was one less than ``after`` seconds ago."""
-        if time.time() - self._said_at >= after:
-            self._said_at = time.time()
-            self._print()
 
 
 def checked_budget(time_budget: float | None, processes: int) -> float | None:

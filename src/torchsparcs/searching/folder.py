@@ -29,6 +29,7 @@ from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.saving import load, save
 from torchsparcs.files.atomic import write_atomically
+from torchsparcs.files.hints import did_you_mean_beside
 from torchsparcs.files.reading import check_memory, read_as, read_json
 from torchsparcs.parallel.steps import PARTS, is_unbegun
 from torchsparcs.searching.folder_schema import (
@@ -69,6 +70,7 @@ def read_run(
             known = " An earlier version wrote it: load() reads each file of networks/."
         raise FileNotFoundError(
             f"Expected the folder of a search. {folder} has no settings.json.{known}"
+            f"{'' if folder.exists() else did_you_mean_beside(folder)}"
         )
     try:
         content = read_json(folder / "settings.json")

@@ -280,6 +280,21 @@ class SearchResult(Explanations):
 
         return write_page(self, path, folder=folder, force=force)
 
+    def plot(self, pick: "str | int | Candidate" = "smallest", *, ax: Any = None) -> Any:
+        """Draw the score to be expected against size with Matplotlib; the axes, which it returns.
+
+        By default on a figure of its own, which a notebook shows.
+        """
+        from torchsparcs.report.plot import plot_front
+
+        return plot_front(self, pick, ax)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the front, the networks that tell it, and the pick."""
+        from torchsparcs.report.notebook import html_of
+
+        return html_of(self)
+
     def __repr__(self) -> str:
         first, last = self.front[0], self.front[-1]
         words = f"score {first.score:.4f} to {last.score:.4f}"

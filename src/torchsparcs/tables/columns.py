@@ -1,7 +1,6 @@
 """Tables as columns, whether they come as array, tensor or DataFrame."""
 
 import datetime
-import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchsparcs.files.hints import did_you_mean
 from torchsparcs.files.reading import quoted
 from torchsparcs.tables.entries import MISSING, NUMBERS, text_of
 from torchsparcs.tables.standardization import weights_of
@@ -208,9 +208,7 @@ def check_known(what: str, names: Sequence[str], columns: Sequence[str]) -> None
     """A ValueError for ``names`` that are not among ``columns``, with the closest one that is."""
     for name in names:
         if name not in columns:
-            lowered = {column.lower(): column for column in columns}
-            close = difflib.get_close_matches(str(name).lower(), lowered, n=1)
-            hint = f" Did you mean {lowered[close[0]]!r}?" if close else ""
+            hint = did_you_mean(name, columns)
             raise ValueError(
                 f"Expected {what} among the columns {quoted(columns)}. Got {name!r}.{hint}"
             )

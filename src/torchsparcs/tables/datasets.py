@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from torchsparcs.files.hints import did_you_mean
 from torchsparcs.files.reading import quoted
 from torchsparcs.tables.columns import check_known, check_names
 from torchsparcs.tables.databases import database_name, is_database
@@ -86,6 +87,7 @@ def table_name(source: str | Path) -> str:
     if not path.exists() and str(source) == path.stem:
         raise ValueError(
             f"Expected a file or a data set among {', '.join(BUILT_IN)}. Got {str(source)!r}."
+            f"{did_you_mean(source, BUILT_IN)}"
         )
     return path.name.removesuffix(ending_of(path))
 

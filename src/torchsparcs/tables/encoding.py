@@ -143,7 +143,10 @@ class Kind(NamedTuple):
 
 
 def _numbers(column: Column, values: np.ndarray) -> Encoded:
-    numbers = parsed_numbers(values, lambda value: _or_missing(column.parse(value)))
+    parse = column.parse
+    if column.writing is None and (writing := Writing.certain(values)):
+        parse = writing.number  # whole numbers in fit, and now "33,5"
+    numbers = parsed_numbers(values, lambda value: _or_missing(parse(value)))
     if numbers is None:  # dates of pandas
         numbers = np.full(len(values), np.nan)
     return _with_gaps(numbers[:, None], values)

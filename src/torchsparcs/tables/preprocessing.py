@@ -1,7 +1,7 @@
 """The columns of X: encoded as numbers and standardised. All of it is data."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchsparcs.files.hints import closest
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import Table, check_names, weighted_rows
 from torchsparcs.tables.encoded import encoded_columns, warn_of_outliers
@@ -25,6 +26,8 @@ from torchsparcs.tables.recognition import (
 from torchsparcs.tables.standardization import MergedMoments, check_moments, standardized
 from torchsparcs.tables.target import Target
 from torchsparcs.tables.writing import tell_guesses
+
+FEW = 3  # columns that are missing and may have another name
 
 
 @dataclass(frozen=True)
@@ -228,11 +231,20 @@ class Inputs(Record):
             place = {name: index for index, name in enumerate(table.names)}
             missing = [column.name for column in used if column.name not in place]
             if missing:
+                others = {*table.names} - {*self.names}
                 raise ValueError(
                     f"Expected the columns that were fitted. Missing: {quoted(missing)}. "
-                    f"Got {quoted(table.names)}."
+                    f"Got {quoted(table.names)}.{_renamed(missing, others)}"
                 )
         return [place[column.name] for column in used]
+
+
+def _renamed(missing: Sequence[str], others: Iterable[str]) -> str:
+    """A sentence about one of the first that may have another name now, "" where none has."""
+    for name in missing[:FEW]:
+        if (found := closest(name, others)) is not None:
+            return f" Is {found!r} what was {name!r}?"
+    return ""
 
 
 def _learnt(table: Table, index: int, kinds: Kinds) -> Column:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from torchsparcs.files.hints import did_you_mean_beside
 from torchsparcs.tables.columns import check_names
 from torchsparcs.tables.databases import is_database, read_database
 from torchsparcs.tables.parquet import ParquetFiles
@@ -91,6 +92,7 @@ def ending_of(path: Path, known: Sequence[str] = (), also: str = "") -> str:
 
 def _check_filled(path: Path) -> None:
     if not path.exists():
-        raise FileNotFoundError(f"Expected a data file. There is none at {path}.")
+        hint = did_you_mean_beside(path)
+        raise FileNotFoundError(f"Expected a data file. There is none at {path}.{hint}")
     if path.stat().st_size == 0:
         raise ValueError(f"Expected a table with a header. {path} is empty.")

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from torchsparcs.files.reading import Record
 from torchsparcs.tables.entries import number, text_of
 
@@ -83,6 +85,21 @@ class Writing(Record):
         written = [text for text in texts if _divided(text) is not None]
         is_plain = all(number(text) is not None for text in written)
         return None if is_plain else cls.of(written)
+
+    @classmethod
+    def certain(cls, values: np.ndarray) -> "Writing | None":
+        """The way that numbers without unit are written, where they can be read in no other way.
+
+        "33,5" can, "1,250" cannot; None too where all are plain numbers.
+        """
+        if values.dtype.kind != "O":
+            return None
+        texts = [*dict.fromkeys(each for each in values.tolist() if isinstance(each, str))]
+        writing = None if all(number(text) is not None for text in texts) else cls.of(texts)
+        if writing is None or writing.unit:
+            return None
+        other = cls("." if writing.decimal == "," else ",", "")
+        return writing if other.number(writing.example) is None else None
 
     @property
     def is_guess(self) -> bool:

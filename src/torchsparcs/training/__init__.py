@@ -9,6 +9,7 @@ __all__ = [
     "history",
     "loop",
     "nests",
+    "notebook",
     "progress",
     "quantiles",
     "step",

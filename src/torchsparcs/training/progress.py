@@ -6,6 +6,7 @@ from typing import Any
 
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.history import History
+from torchsparcs.training.notebook import NotebookLine, is_notebook
 
 
 @contextlib.contextmanager
@@ -19,6 +20,13 @@ def training_progress(
     if not enabled:
         yield lambda history: None
         return
+    if is_notebook():
+        line = NotebookLine()
+        yield lambda history: line.update(
+            f"training {history.epochs:,} of {config.epochs:,} epochs  {_status(config, history)}",
+            is_last=history.epochs == config.epochs,
+        )
+        return
     from rich import progress
 
     columns = (
@@ -31,26 +39,37 @@ def training_progress(
     with progress.Progress(*columns) as bar:
         task = bar.add_task("", total=config.epochs, completed=done, status="")
 
-        def show(history: History) -> None:
-            status = f"loss {_range(history.train_loss[-1], '.3g')}"
-            if history.validation_score:
-                status += f"  score {_range(history.validation_score[-1], '.3f')}"
-            if history.recruited[-1] and config.proximal:
-                layers = (
-                    zip(*history.recruited[-1], strict=True)
-                    if isinstance(history.train_loss[-1], list)
-                    else (history.recruited[-1])
-                )
-                status += f"  recruited {', '.join(_range(layer, 'd') for layer in layers)}"
-            bar.update(task, completed=history.epochs, status=status)
+        yield lambda history: bar.update(
+            task, completed=history.epochs, status=_status(config, history)
+        )
 
-        yield show
+
+def _status(config: TrainConfig, history: History) -> str:
+    """Loss, validation score and neurons recruited, of the last epoch."""
+    status = f"loss {_range(history.train_loss[-1], '.3g')}"
+    if history.validation_score:
+        status += f"  score {_range(history.validation_score[-1], '.3f')}"
+    if history.recruited[-1] and config.proximal:
+        layers = (
+            zip(*history.recruited[-1], strict=True)
+            if isinstance(history.train_loss[-1], list)
+            else (history.recruited[-1])
+        )
+        status += f"  recruited {', '.join(_range(layer, 'd') for layer in layers)}"
+    return status
 
 
 def stage(text: str, enabled: bool) -> contextlib.AbstractContextManager:
-    """A line for a stage of long work, on a terminal; gone when the stage is done."""
+    """A line for a stage of long work, on a terminal; gone when the stage is done.
+
+    In a notebook it stays.
+    """
     if not enabled:
         return contextlib.nullcontext()
+    if is_notebook():
+        line = NotebookLine()
+        line.update(text)
+        return contextlib.nullcontext(line)
     from rich.status import Status
 
     return Status(text)
