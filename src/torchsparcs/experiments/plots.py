@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, RED, PURPLE = figures.COLOURS
 GREY, LIGHT = figures.GREYS
-PANELS_IN_A_ROW = 7
+PANELS_IN_A_ROW = 3
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -29,7 +29,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def new_panels(count: int, height: float, **options: Any) -> "tuple[Figure, list[Any]]":
-    """A figure of that many axes in rows of seven, each two inches wide."""
+    """A figure of that many axes in rows of three, each two inches wide."""
     rows = -(-count // PANELS_IN_A_ROW)
     figure = new_figure(2 * PANELS_IN_A_ROW, height * rows)
     places = range(1, count + 1)
