@@ -55,7 +55,11 @@ def trained(epochs: int = EPOCHS) -> dict:
             "of_parameters": network.size.parameters,
             "score": evaluate(small, validation, "multiclass").score,
             "blocks": [
-                {"from": source, "to": target, "weights": small.block(target, source).weight.tolist()}
+                {
+                    "from": source,
+                    "to": target,
+                    "weights": small.block(target, source).weight.tolist(),
+                }
                 for target, source in sorted(small.connections)
             ],
         },
@@ -84,7 +88,8 @@ def _head(cut: dict, total: float, frames: int) -> str:
     share = 100 * SECONDS / total
     rules = [
         f"@keyframes one{{0%,{share:.2f}%{{opacity:1}}{share + 0.5:.2f}%,99.5%{{opacity:0}}}}",
-        f"@keyframes last{{0%,{4 * share:.2f}%{{opacity:1}}{4 * share + 0.5:.2f}%,98%{{opacity:0}}}}",
+        f"@keyframes last{{0%,{4 * share:.2f}%{{opacity:1}}"
+        f"{4 * share + 0.5:.2f}%,98%{{opacity:0}}}}",
         f"@keyframes all{{0%,{frames * share:.2f}%{{opacity:1}}"
         f"{frames * share + 2:.2f}%,98%{{opacity:0}}}}",
         ".frame{opacity:0}.all{opacity:0}",
@@ -176,15 +181,17 @@ def _cut(cut: dict) -> str:
                 if strength > 0.02:  # thinner ones are not seen
                     path = f"M{x:.0f} {y:.0f}L{u:.0f} {v:.0f}"
                     lines.append(f'<path d="{path}" stroke-width="{0.3 + 2.7 * strength:.1f}"/>')
-    dots = [_dot(*place(layer, n), 8) for layer in range(1, layers - 1) for n in range(widths[layer])]
+    dots = [
+        _dot(*place(layer, n), 8) for layer in range(1, layers - 1) for n in range(widths[layer])
+    ]
     ends = [_dot(*place(layer, n), 5) for layer in (0, layers - 1) for n in range(widths[layer])]
-    words = _words(
-        f"cut: {_accuracy(cut['score'])}",
-        f"{' → '.join(map(str, widths))}: {cut['parameters']} of {cut['of_parameters']:,} parameters",
-    )
+    size = f"{cut['parameters']} of {cut['of_parameters']:,} parameters"
+    words = _words(f"cut: {_accuracy(cut['score'])}", f"{' → '.join(map(str, widths))}: {size}")
     return (
-        f'<g class="cut"><g stroke="var(--ours)" stroke-opacity="0.6" fill="none">{"".join(lines)}</g>'
-        f'<g fill="var(--ours)">{"".join(dots)}</g><g fill="var(--ink)">{"".join(ends)}</g>{words}</g>'
+        '<g class="cut">'
+        f'<g stroke="var(--ours)" stroke-opacity="0.6" fill="none">{"".join(lines)}</g>'
+        f'<g fill="var(--ours)">{"".join(dots)}</g>'
+        f'<g fill="var(--ink)">{"".join(ends)}</g>{words}</g>'
     )
 
 

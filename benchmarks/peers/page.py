@@ -256,7 +256,8 @@ def main(arguments: list[str] | None = None) -> None:
     if OURS not in contest:
         parser.error(f"expected runs of {OURS} in {options.results}. Got none")
     (options.docs / "figures").mkdir(parents=True, exist_ok=True)
-    draw(contest, options.docs / "figures" / "comparison.svg")
+    shown = {f"results/peers/{p.name}": p.read_bytes() for p in options.results.glob("*.json")}
+    draw(contest, options.docs / "figures" / "comparison.svg", dict(sorted(shown.items())))
     (options.docs / "comparison.md").write_text(page(contest))
     beside = options.docs.parent / "README.md"
     if beside.exists():
