@@ -9,7 +9,12 @@ import marking
 
 from by_size.measures import BUDGETS
 
-PAGES = ("../README.md", "results.md", "concepts/limits.md")  # from the folder of the docs
+PAGES = (
+    "../README.md",
+    "results.md",
+    "concepts/limits.md",
+    "is-it-for-me.md",
+)  # from the folder of the docs
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 NOTHING = 0.01  # an R² up to which nobody learnt anything
 
@@ -56,6 +61,25 @@ def ratio(found: dict) -> str:
         f"{found['ratio_tables']} tables where an MLP beats the linear model), from {low} to "
         f"{high}; defaults were chosen on these tables, in part by test rows. The best score of a "
         f"front is {best_beside_mlp(found)}"
+    )
+
+
+def short(found: dict) -> str:
+    """Of README's first sentence."""
+    return (
+        f"on {found['ratio_tables']} of {len(found['tables'])} real tables, where one can do "
+        f"better than a linear model, they need {found['ratio']:.2f} times the parameters of the "
+        "best plain MLP for the same test score (geometric mean)"
+    )
+
+
+def boosting(found: dict) -> str:
+    """How often each is ahead, whatever the size."""
+    pairs = [table["against_boosting"] for table in found["tables"].values()]
+    behind, ahead = len(lost(pairs)), len(lost([[-(m or 0), e] for m, e in pairs]))
+    return (
+        f"of any size it is ahead of the best of a front on {behind} of {len(pairs)} tables by "
+        f"more than a standard error, behind on {ahead}"
     )
 
 
@@ -118,7 +142,9 @@ def measured(found: dict) -> str:
     return f"{len(found['tables'])} real tables, {each}"
 
 
-SENTENCES = {each.__name__: each for each in (ratio, expected, limits, best, measured)}
+SENTENCES = {
+    each.__name__: each for each in (short, ratio, boosting, expected, limits, best, measured)
+}
 
 
 def filled(text: str, found: dict) -> str:
