@@ -3,7 +3,7 @@
     python benchmarks/growing.py
 
 Which of ten columns matter, and how, is that of the README's example of a loop. The training is
-recorded in docs/results/first_training.json, and drawn from there to docs/figures/growing.svg.
+recorded in docs/results/growing.json, and drawn from there to docs/figures/growing.svg.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from torchsparcs import SpectralNetwork, TrainConfig, evaluate, extract, train
 from torchsparcs.experiments.schemes import follow_scheme
 from torchsparcs.files.atomic import write_atomically
 
-NAME = "first_training"
+NAME = "growing"
 EPOCHS = 30
 SHOWN = (0, 1, 2, 3, 5, 8, 12, 20, 30)  # epochs
 SECONDS = 1.0  # of each of them; the cut is shown for four

@@ -43,7 +43,7 @@ def between(values: Iterable[float], form: str) -> str:
 
 
 def growing(found: Records) -> str:
-    one = found["first_training"]["cpu"]
+    one = found["growing"]["cpu"]
     cut = one["cut"]
     return (
         f"{' → '.join(map(str, cut['widths']))}: {cut['parameters']} of "

@@ -42,7 +42,7 @@ def display(source: str, *_: Any, **__: Any) -> str:
 
 
 class _Inline(InlineProcessor):
-    def handleMatch(self, match: re.Match[str], _: str) -> tuple[Element, int, int]:  # noqa: N802
+    def handleMatch(self, match: re.Match[str], _: str) -> tuple[Element, int, int]:
         formula = fromstring(mathml(match[1], "inline"))
         for part in formula.iter():  # names without their namespace, as HTML has them
             part.tag = part.tag.rpartition("}")[2]
@@ -50,10 +50,10 @@ class _Inline(InlineProcessor):
 
 
 class _Mathematics(Extension):
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+    def extendMarkdown(self, md: Markdown) -> None:
         md.inlinePatterns.register(_Inline(INLINE, md), "mathematics", BEFORE_ESCAPES)
 
 
-def makeExtension(**options: Any) -> Extension:  # noqa: N802
+def makeExtension(**options: Any) -> Extension:
     """What Markdown asks for."""
     return _Mathematics(**options)
