@@ -25,7 +25,6 @@ SCHEMES = {
     "#b0b0b0": ("grid", "#c4c9cf", "#4a525b"),
     "#ffffff": ("paper", "#ffffff", "#0d1117"),
 }
-TYPE = {"svg.fonttype": "none"}  # text stays text
 STAMP = re.compile(r"<!-- shows (\S+) sha256:([0-9a-f]{16}) -->")
 
 

@@ -149,7 +149,8 @@ def _draw_architectures(rows: list[Content], hidden: int) -> "Figure":
         axes.set_rasterization_zorder(plots.LINES + 0.5)  # thousands of lines, and nothing else
     figure.suptitle(
         f"β = {rows[0]['beta']:g}: model 0, connections above the cut-off;\n"
-        "blue through the hidden layer, orange past it,\ngrey not part of a path from input to output",
+        "blue through the hidden layer, orange past it,\n"
+        "grey not part of a path from input to output",
         fontsize=10,
     )
     return figure

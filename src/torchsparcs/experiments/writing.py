@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from torchsparcs.experiments.schemes import TYPE, follow_scheme
+from torchsparcs.experiments.schemes import follow_scheme
 from torchsparcs.files.atomic import write_atomically
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def written_figure(figure: "Figure", ending: str, salt: str) -> bytes:
     from matplotlib import rc_context
 
     image = io.BytesIO()
-    with rc_context({**TYPE, "svg.hashsalt": salt}):
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):  # text stays text
         figure.savefig(image, format=ending, dpi=120, metadata=METADATA[ending])
     return image.getvalue()
 
