@@ -7,13 +7,17 @@ compares it with the records. Tables by size, neighbours and chips have scripts 
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
 from chips import table
-from marking import filled, rewrite
+from marking import between, filled, rewrite
+from measured_costs import cost, cost_table, in_a_kilobyte, int8, latency, latency_table
 from recording import RESULTS
+
+from torchsparcs import experiments
+from torchsparcs.experiments.verdicts import FILE
 
 DOCS = RESULTS.parent
 PAGES = (
@@ -30,13 +34,6 @@ class Records(dict):
 
     def __missing__(self, name: str) -> dict:
         return self.setdefault(name, json.loads((RESULTS / f"{name}.json").read_text()))
-
-
-def between(values: Iterable[float], form: str) -> str:
-    """ "1 to 3", or the one value that there is."""
-    ordered = sorted(values)
-    low, high = (f"{value:{form}}" for value in (ordered[0], ordered[-1]))
-    return low if low == high else f"{low} to {high}"
 
 
 # --- the moving picture ---------------------------------------------------------------------------
@@ -107,6 +104,19 @@ def trained_head(found: Records) -> str:
     return (
         f"nothing is recruited that matters: {spectral:.1f} %, {without:.1f} % without the hidden "
         f"neurons, {linear:.1f} % with a linear head (seeds differ by more)"
+    )
+
+
+def verdicts(found: Records) -> str:
+    """How many figures, tables and sections of the paper are reproduced."""
+    kept = json.loads((Path(experiments.__file__).parent / FILE).read_text())
+    words = [each["word"] for each in kept.values()]
+    part = sum(word.startswith("reproduced in part") for word in words)
+    whole = sum(word.startswith("reproduced") for word in words) - part
+    lost, waiting = (sum(w.startswith(start) for w in words) for start in ("not repr", "not run"))
+    return (
+        f"of the figures, tables and remarks that rest on experiments {whole} are reproduced, "
+        f"{part} in part, {lost} are not, and {waiting} are not run in full yet"
     )
 
 
@@ -253,98 +263,6 @@ def vit(found: Records) -> str:
     )
 
 
-# --- cost -----------------------------------------------------------------------------------------
-
-
-def _at(found: Records, device: str, layers: int) -> dict:
-    rows = found["forward_cost"][device]["depth"]
-    return next(row for row in rows if row["layers"] == layers)
-
-
-def _times(row: dict, who: str) -> str:
-    if who not in row:
-        return ""
-    ratio = row[who]["seconds"] / row["mlp"]["seconds"]
-    return f"{ratio:.2f}" if ratio < 3 else f"{ratio:.1f}"
-
-
-def cost_table(found: Records) -> str:
-    names = {
-        "spectral": "SpectralNetwork",
-        "blocks": "blocks formed as the paper writes them",
-        "folded": "blocks formed, shared products formed once",
-        "skips": "MLP with an independent weight on every skip",
-    }
-    rows = []
-    for who, name in names.items():
-        for device, key in (("cpu", "saved_bytes"), ("cuda", "peak_bytes")):
-            some = [_at(found, device, layers) for layers in (3, 10, 18)]
-            memory = some[1][who][key] / some[1]["mlp"][key]
-            where = "CPU" if device == "cpu" else "GPU"
-            rows.append([f"{name}, {where}", *(_times(r, who) for r in some), f"{memory:.2f}"])
-    heads = ["3 layers", "10 layers", "18 layers", "activation memory, 10 layers"]
-    return table(["plain MLP = 1", *heads], *rows)
-
-
-def cost(found: Records) -> str:
-    gpu, cpu = (_times(_at(found, device, 3), "spectral") for device in ("cuda", "cpu"))
-    deep = [_times(_at(found, device, 10), "spectral") for device in ("cuda", "cpu")]
-    blocks = _times(_at(found, "cuda", 10), "blocks")
-    return (
-        f"{gpu} (GPU) and {cpu} times (CPU) with one hidden layer, {' and '.join(deep)} times at "
-        f"10 layers, where forming the paper's blocks takes {blocks} times"
-    )
-
-
-LATENCY = {
-    "compact": "compact",
-    "spectral": "maximal spectral",
-    "mlp": "plain MLP, maximal widths",
-    "onnx_compact": "compact, onnxruntime",
-    "onnx_spectral": "spectral, onnxruntime",
-    "onnx_mlp": "MLP, onnxruntime",
-}
-
-
-def latency_table(found: Records) -> str:
-    rows = []
-    for cases in found["latency"]["cpu"]["cases"].values():
-        for case in cases:
-            name = case["architecture"].split(",")[0] + " with skip"
-            times = [case[key] for key in LATENCY]
-            cells = [f"{time:,.0f}" if time >= 30 else f"{time:.1f}" for time in times]
-            rows.append([name, f"{case['batch']:,}", *cells])
-    return table(["network", "batch", *LATENCY.values()], *rows)
-
-
-def latency(found: Records) -> str:
-    cases = [case for some in found["latency"]["cpu"]["cases"].values() for case in some]
-    faster: dict[int, list[float]] = {}
-    for case in cases:
-        faster.setdefault(case["batch"], []).append(case["onnx_mlp"] / case["onnx_compact"])
-    eager = [c["compact"] / c["mlp"] for c in cases if c["batch"] == 1]
-    one, many = sorted(faster)
-    return (
-        f"{between(faster[one], '.1f')} times as fast at batch 1, {between(faster[many], '.0f')} "
-        f"times at batch {many:,}; in eager torch at batch 1 it takes {between(eager, '.1f')} "
-        "times the MLP's time"
-    )
-
-
-def in_a_kilobyte(found: Records) -> str:
-    """On how many tables ours alone is the best within 1 kB of flash."""
-    tables = found["flash_front"]["cpu"]["tables"].values()
-    parts = []
-    for chip, name in (("cortex-m4", "Cortex-M4"), ("cortex-m0", "Cortex-M0")):
-        ahead = 0
-        for each in tables:
-            tests = {who: one["test"] for who, one in each["best"][chip]["1000"].items() if one}
-            ours = tests.pop("ours", -1.0)
-            ahead += ours > max(tests.values(), default=0.0)
-        parts.append(f"on {ahead} of {len(tables)} tables on a {name}")
-    return " and ".join(parts)
-
-
 SENTENCES: dict[str, Callable[[Records], str]] = {
     each.__name__: each
     for each in (
@@ -355,6 +273,7 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         head,
         trained_head,
         all_at_once,
+        verdicts,
         mnist,
         mnist_table,
         cnn,
@@ -366,6 +285,7 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         latency,
         latency_table,
         in_a_kilobyte,
+        int8,
     )
 }
 

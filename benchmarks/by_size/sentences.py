@@ -6,6 +6,7 @@
 from pathlib import Path
 
 import marking
+from marking import between
 
 from by_size.measures import BUDGETS
 
@@ -22,12 +23,6 @@ NOTHING = 0.01  # an R² up to which nobody learnt anything
 def counted(count: int, noun: str) -> str:
     words = NUMBERS[count] if count < len(NUMBERS) else str(count)
     return f"{words} {noun}{'s' * (count != 1)}"
-
-
-def between(values: list[float], form: str) -> str:
-    """ "1 to 3", or the one value that there is."""
-    low, high = (f"{value:{form}}" for value in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
 
 
 def ends(found: dict) -> tuple[str, str]:
@@ -78,7 +73,7 @@ def boosting(found: dict) -> str:
     pairs = [table["against_boosting"] for table in found["tables"].values()]
     behind, ahead = len(lost(pairs)), len(lost([[-(m or 0), e] for m, e in pairs]))
     return (
-        f"of any size it is ahead of the best of a front on {behind} of {len(pairs)} tables by "
+        f"boosting of any size is ahead of the best of a front on {behind} of {len(pairs)} tables by "
         f"more than a standard error, behind on {ahead}"
     )
 
