@@ -1,6 +1,6 @@
 """How long does a search take, from the command to the finished folder, and a tuned grid beside it?
 
-`sparcs search` of digits and of each table of a folder (`tables.json` and parquet files whose
+`sparcs search` of digits and of each table of a folder (`tables.json` and files whose
 target is the column `target`, as for `tables.py`), as a process of its own: wall seconds, seconds
 of all cores, the rows that it searched on. With `--workers` above 1 so many run beside each other,
 each in one process; otherwise one after the other with the engine that the command chooses.
@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from by_size.preparing import listed, load, prepared
+from by_size.preparing import file_of, listed, load, prepared
 from recording import RESULTS, record
 
 HERE = Path(__file__).resolve().parent
@@ -166,7 +166,7 @@ def main() -> None:
 
     def one(unit: tuple[str, int]) -> tuple[str, dict]:
         name, seed = unit
-        data = name if name == BUILT_IN else tables / f"{name}.parquet"
+        data = name if name == BUILT_IN else file_of(tables, name)
         found = {"seed": seed, **searched(data, engine, device, seed)}
         print(f"{name:15} {found['seconds']:7.1f} s {found['core_seconds']:7.1f} s of cores")
         return name, found

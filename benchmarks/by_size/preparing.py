@@ -75,6 +75,12 @@ def listed(folder: Path) -> dict[str, str]:
     return found
 
 
+def file_of(folder: Path, name: str) -> Path:
+    """The file of a table."""
+    path = folder / f"{name}.parquet"
+    return path if path.exists() else folder / f"{name}.csv"
+
+
 def as_date(column: pd.Series) -> pd.Series | None:
     """Times without a zone, where the column holds dates or text that is one in every row."""
     if isinstance(column.dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(column):
@@ -87,8 +93,8 @@ def as_date(column: pd.Series) -> pd.Series | None:
 
 def load(folder: Path, name: str) -> Table:
     """A table; one with a date is put in the order of time."""
-    task, path = listed(folder)[name], folder / f"{name}.parquet"
-    frame = pd.read_parquet(path) if path.exists() else pd.read_csv(folder / f"{name}.csv")
+    task, path = listed(folder)[name], file_of(folder, name)
+    frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
     x, target = frame.drop(columns="target"), frame["target"]
     dates = {column: found for column in x if (found := as_date(x[column])) is not None}
     x = x.assign(**dates)

@@ -31,8 +31,8 @@ def _binary_cross_entropies(output: Tensor, target: Tensor) -> tuple[Tensor, Ten
 
 
 def _cross_entropies(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    total = output.logsumexp(dim=1, keepdim=True)
-    return total.squeeze(1) - (output * target).sum(dim=1), (output - total).exp() - target
+    logarithms = output.log_softmax(dim=1)
+    return -(logarithms * target).sum(dim=1), logarithms.exp_().sub_(target)
 
 
 # (members, O, rows) and (O, rows), or (members, O, rows), to (members, rows) and the slopes by the

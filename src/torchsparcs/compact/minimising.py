@@ -35,27 +35,19 @@ def minimised(
     best, which, point = start.clone(), torch.arange(len(start), device=start.device), start
     loss, slope = evaluate(point, which)
     length, calm = torch.ones_like(loss), torch.zeros_like(loss)
-    scale = FIRST_STEP / slope.norm(dim=1).clamp_min(1e-12)
-    steps = changes = point.new_zeros(len(point), 1, point.shape[1])  # that are remembered
+    curvature = Curvature(start, FIRST_STEP / slope.norm(dim=1).clamp_min(1e-12))
     for _ in range(turns):
         if deadline.is_over:
             break
-        direction = _direction(slope, steps, changes, scale)
+        direction = curvature.direction(slope)
         promise = (slope * direction).sum(dim=1)
         uphill = ~(promise < 0)  # or nowhere
-        direction = torch.where(uphill[:, None], -slope * scale[:, None], direction)
+        direction = torch.where(uphill[:, None], -slope * curvature.scale[:, None], direction)
         promise = torch.where(uphill, (slope * direction).sum(dim=1), promise)
-        there = point + length[:, None] * direction
+        there = torch.addcmul(point, length[:, None], direction)
         new_loss, new_slope = evaluate(there, which)
         is_better = new_loss <= loss + ENOUGH * length * promise
-        step, change = there - point, new_slope - slope
-        curvature, size = (step * change).sum(dim=1), change.square().sum(dim=1)
-        is_told = is_better & (curvature > 1e-12)
-        scale = torch.where(is_told, curvature / size.clamp_min(1e-30), scale)
-        told = is_told[:, None]  # what is refused may be infinite, and is forgotten
-        told_step, told_change = torch.where(told, step, 0), torch.where(told, change, 0)
-        steps = torch.cat([steps[:, -MEMORY + 1 :], told_step[:, None]], dim=1)
-        changes = torch.cat([changes[:, -MEMORY + 1 :], told_change[:, None]], dim=1)
+        curvature.learn_(there - point, new_slope - slope, is_better)
         gain = torch.where(is_better, loss - new_loss, 0)
         calm = torch.where(gain > LEAST_GAIN * loss.abs(), 0, calm + 1)
         lowest = -promise * length.square() / (2 * (new_loss - loss - promise * length))
@@ -71,32 +63,75 @@ def minimised(
         if (~stays).float().mean() > LEAVERS:
             best[which] = point
             which, point, loss, slope = which[stays], point[stays], loss[stays], slope[stays]
-            length, calm, scale = length[stays], calm[stays], scale[stays]
-            steps, changes = steps[stays], changes[stays]
+            length, calm = length[stays], calm[stays]
+            curvature.keep_(stays)
     best[which] = point
     return best
 
 
-def _direction(slope: Tensor, steps: Tensor, changes: Tensor, scale: Tensor) -> Tensor:
-    """Newton's step −H g by the remembered curvature, (members, P).
+class Curvature:
+    """What the last steps of each member tell of the curvature of its function.
 
-    With steps S and changes of the slope Y, (members, M, P), the oldest first, D the diagonal and R
-    the upper triangle of S Yᵀ, γ the ``scale``, in the compact form of Byrd, Nocedal and Schnabel
-
-        H g = γ g + Sᵀ R⁻ᵀ ((D + γ Y Yᵀ) p − γ Y g) − γ Yᵀ p,  p = R⁻¹ S g.
-
-    What was forgotten is zero, and takes no part.
+    Attributes:
+        scale: (members,), the length of a step downhill where nothing else is known.
+        pairs: (members, 2 M, P), steps S and then the changes of the slope Y; the newest takes the
+            place of the oldest, and what is not there is zero.
+        crossed, squares: S Yᵀ and Y Yᵀ, (members, M, M) by those places, in float64.
+        count: (members,), how many steps it was told.
     """
-    both = torch.cat([steps, changes], dim=1)
-    count, scale = steps.shape[1], scale[:, None, None]
-    by_change = (both @ changes.mT).double()  # (members, 2 M, M)
-    crossed, squares = by_change[:, :count], by_change[:, count:]
-    along = crossed.diagonal(dim1=1, dim2=2)
-    upper = crossed.triu() + torch.diag_embed((along == 0).double())
-    felt = (both @ slope[:, :, None]).double()  # (members, 2 M, 1)
-    by_step, by_changes = felt[:, :count], felt[:, count:]
-    first = torch.linalg.solve_triangular(upper, by_step, upper=True)
-    right = along[..., None] * first + scale * (squares @ first - by_changes)
-    second = torch.linalg.solve_triangular(upper.mT, right, upper=False)
-    weights = torch.cat([second, -scale * first], dim=1).to(slope.dtype)
-    return -(scale[:, 0] * slope + (weights.mT @ both)[:, 0])
+
+    def __init__(self, start: Tensor, scale: Tensor):
+        members, numbers = start.shape
+        self.scale = scale
+        self.pairs = start.new_zeros(members, 2 * MEMORY, numbers)
+        self.crossed = start.new_zeros(members, MEMORY, MEMORY, dtype=torch.float64)
+        self.squares = torch.zeros_like(self.crossed)
+        self.count = torch.zeros(members, dtype=torch.int64, device=start.device)
+
+    def learn_(self, step: Tensor, change: Tensor, is_better: Tensor) -> None:
+        """Remember the steps, (members, P), that made it better and bend upwards."""
+        along, size = (step * change).sum(dim=1), change.square().sum(dim=1)
+        told = (is_better & (along > 1e-12)).nonzero().squeeze(1)
+        self.scale[told] = along[told] / size[told].clamp_min(1e-30)
+        place = self.count[told] % MEMORY
+        self.pairs[told, place] = step[told]
+        self.pairs[told, MEMORY + place] = change[told]
+        products = torch.stack([step, change], dim=1) @ self.pairs.mT  # faster than its transpose
+        by_step, by_change = products[told].double().unbind(dim=1)
+        self.crossed[told, :, place] = by_change[:, :MEMORY]
+        self.crossed[told, place] = by_step[:, MEMORY:]
+        self.squares[told, :, place] = self.squares[told, place] = by_change[:, MEMORY:]
+        self.count[told] += 1
+
+    def keep_(self, stays: Tensor) -> None:
+        """Only those members, (members,) bool."""
+        self.scale, self.count = self.scale[stays], self.count[stays]
+        self.pairs = self.pairs[stays]
+        self.crossed, self.squares = self.crossed[stays], self.squares[stays]
+
+    def direction(self, slope: Tensor) -> Tensor:
+        """Newton's step −H g by the remembered curvature, (members, P).
+
+        With the steps in their order, D the diagonal and R the upper triangle of S Yᵀ, γ the
+        ``scale``, in the compact form of Byrd, Nocedal and Schnabel
+
+            H g = γ g + Sᵀ R⁻ᵀ ((D + γ Y Yᵀ) p − γ Y g) − γ Yᵀ p,  p = R⁻¹ S g.
+        """
+        places = torch.arange(MEMORY, device=slope.device)
+        order = (self.count.clamp_min(MEMORY)[:, None] + places) % MEMORY  # the oldest first
+        order = torch.where(self.count[:, None] < MEMORY, places, order)
+        rows = order[:, :, None].expand_as(self.crossed)
+        crossed = self.crossed.gather(1, rows).gather(2, rows.mT)
+        squares = self.squares.gather(1, rows).gather(2, rows.mT)
+        along = crossed.diagonal(dim1=1, dim2=2)
+        upper = crossed.triu() + torch.diag_embed((along == 0).double())
+        both = torch.cat([order, order + MEMORY], dim=1)
+        felt = (slope[:, None] @ self.pairs.mT).double().squeeze(1).gather(1, both)
+        by_step, by_change = felt[:, :MEMORY, None], felt[:, MEMORY:, None]
+        scale = self.scale[:, None, None]
+        first = torch.linalg.solve_triangular(upper, by_step, upper=True)
+        right = along[..., None] * first + scale * (squares @ first - by_change)
+        second = torch.linalg.solve_triangular(upper.mT, right, upper=False)
+        told = torch.cat([second, -scale * first], dim=1).squeeze(2)
+        weights = torch.zeros_like(told).scatter(1, both, told).to(slope.dtype)
+        return -(scale[:, 0] * slope + (weights[:, None] @ self.pairs)[:, 0])

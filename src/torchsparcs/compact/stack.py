@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torchsparcs.compact.direct import DirectSpace, from_biased, layer_slices, with_bias
-from torchsparcs.spectral.activations import resolve_activation
+from torchsparcs.spectral.activations import ACTIVATIONS, resolve_activation
 
 
 class Stack:
@@ -26,6 +26,7 @@ class Stack:
         first = directs[0]
         self.directs, self.inputs = directs, first.inputs
         self.activation = resolve_activation(first.activation)[1]
+        self.is_relu = self.activation is ACTIVATIONS["relu"]
         slices = [layer_slices(direct)[0] for direct in directs]
         depth = max(map(len, slices))
         widths = [[rows.stop - rows.start for rows in each[:-1]] for each in slices]
@@ -67,7 +68,7 @@ class Stack:
             start, stop = self.ends[layer : layer + 2]
             heard, activity = signals[layer]
             if stop < self.ends[-1]:
-                (felt,) = torch.autograd.grad(activity, heard, sent[:, start:])
+                felt = self._felt(heard, activity, sent[:, start:])
                 sent = sent[:, :start]
             if start:
                 earlier = [signal.detach() for _, signal in signals[:layer]]
@@ -90,12 +91,25 @@ class Stack:
                 pre.baddbmm_(by_hidden, activities)
             if layer == len(self.ends) - 2:
                 return [*signals, (pre, pre)]
-            with torch.enable_grad():
-                activity = self.activation(pre.requires_grad_())
+            activity = self._activity(pre)
             signals.append((pre, activity))
             known = activity.detach()
             activities = torch.cat([activities, known], dim=1) if layer else known
         raise AssertionError
+
+    def _activity(self, pre: Tensor) -> Tensor:
+        """f(pre), which may take its place."""
+        if self.is_relu:
+            return pre.clamp_min_(0)
+        with torch.enable_grad():
+            return self.activation(pre.requires_grad_())
+
+    def _felt(self, pre: Tensor, activity: Tensor, sent: Tensor) -> Tensor:
+        """f′(pre) ⊙ ``sent``."""
+        if self.is_relu:  # half the time of autograd
+            return torch.ops.aten.threshold_backward(sent, activity, 0)
+        (felt,) = torch.autograd.grad(activity, pre, sent)
+        return felt
 
     def _split(self, point: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Layer by layer the weights from inputs and bias, and from all earlier neurons."""

@@ -22,7 +22,7 @@ from torchsparcs.training.quantiles import quantile_level
 
 FEWEST_ROWS = 200
 ROWS_PER_NUMBER = 3  # of the Gauss-Newton matrix
-MANY_NUMBERS = 600  # for which the diagonal of the matrix will do
+MANY_NUMBERS = 400  # for which the diagonal of the matrix will do
 DAMPING = 1e-6  # relative to the mean of its diagonal
 AT_ONCE = 40  # of so many numbers one goes at a time, of twice as many two, and so on
 

@@ -22,8 +22,8 @@ from torchsparcs.searching.candidates import Candidate, corrected, on_the_front
 from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.drawing import LINEAR, Shape, drawn
-from torchsparcs.searching.finishing import FEWEST_TURNS
 from torchsparcs.searching.fit_rows import FitRows
+from torchsparcs.searching.second_order import FEWEST_TURNS
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch
 from torchsparcs.tables.columns import check_known

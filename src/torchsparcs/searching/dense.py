@@ -63,9 +63,13 @@ class DenseFamily:
             turn = self.executor.turn(len(groups))
             there = partial(_worked, work, turn, self.executor.place or here)
             todo = [[_to(direct, sent) for direct in group] for group in groups]
-            found = self.executor.map(there, list(zip(todo, options, strict=True)))
+            numbers = [sum(map(connection_count, group)) for group in groups]
+            order = sorted(range(len(groups)), key=numbers.__getitem__, reverse=True)
+            items = [(todo[place], options[place]) for place in order]  # the longest first
+            found = dict(zip(order, self.executor.map(there, items), strict=True))
             return [
-                [[[d.weights, d.bias, d.layers] for d in group] for group in made] for made in found
+                [[[d.weights, d.bias, d.layers] for d in group] for group in found[place]]
+                for place in range(len(groups))
             ]
 
         return [

@@ -165,7 +165,8 @@ def search(
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the
             same networks. By default 0, or that of the :class:`TrainConfig`.
-        device: "auto" takes a GPU where there is one.
+        device: "auto" takes a GPU where there is one, for a table from 10,000 rows on: fewer are
+            searched faster on a CPU.
         engine: "local", this process (or, after ``init_process_group``, all of them), "processes",
             others beside it on this machine's cores, "ray", a Ray cluster, or "auto", processes
             where a search of a table on a CPU is long and cores are free; every worker trains and
@@ -237,6 +238,7 @@ def search(
             preprocessing, rows, by_class, seen = prepared(
                 X, y, task, sample_weight, class_weight, groups, seed, kinds, teacher
             )
+            on = resolve_device(device, len(rows[0]))
             costs = None if costs is None else checked_costs(costs, preprocessing.inputs.names)
             lesson = lesson_of(teacher, preprocessing, rows[0], extra_rows, seed)
             folded = FoldedData.of(

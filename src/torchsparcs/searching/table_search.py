@@ -34,15 +34,15 @@ from torchsparcs.training.loop import NonFiniteLossError
 from torchsparcs.training.step import VECTOR
 
 PILOT_WEIGHTS = tuple(10 ** (-exponent / 2) for exponent in range(2, 9))  # 0.1 down to 1e-4
-PILOT_SHARE = 0.5  # of the steps of a training
+PILOT_SHARE = 0.25  # of the steps of a training
 PATH_RATIO = 25.0  # from one penalty weight to the next
 FEWEST_GROUPS = 3
 FEW_ROWS = 300  # that need no wide networks
 SMALLEST_CUT = 50  # parameters of a network that loses whole neurons
 # What the stages of a search are expected to take; a time budget is shared out by it.
 SHARES = {
-    **{"linear": 0.03, "pilot": 0.1, "training": 0.2, "cutting": 0.2},
-    **{"teacher": 0.02, "fits": 0.2, "single": 0.2, "last": 0.05},
+    **{"linear": 0.03, "pilot": 0.1, "training": 0.2, "cutting": 0.2, "teacher": 0.03},
+    **{"decays": 0.13, "fits": 0.08, "taught": 0.03, "single": 0.15, "last": 0.05},
 }
 
 Rung = AnyRung[DirectSpace, Judgement]

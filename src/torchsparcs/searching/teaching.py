@@ -1,11 +1,13 @@
 """A teacher for small networks: a forest, and what it says of rows that its trees have not seen."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from torchsparcs.parallel.executor import Executor
 from torchsparcs.searching.fit_rows import FitRows
 from torchsparcs.training.quantiles import quantile_level
 
@@ -14,7 +16,9 @@ FEWEST = 10  # rows that trees are grown on
 MOST_ENTRIES = 2_000_000  # rows times columns of one forest: a larger one would take too long
 
 
-def lessons(rows: FitRows, outputs: int, seed: int, effort: float = 1.0) -> Tensor | None:
+def lessons(
+    rows: FitRows, outputs: int, seed: int, executor: Executor, effort: float = 1.0
+) -> Tensor | None:
     """What a forest says of the rows of each fit, (fits, rows, O); None for quantiles.
 
     A forest is grown on the rows of one fit, and of each row only those trees speak that have not
@@ -27,25 +31,23 @@ def lessons(rows: FitRows, outputs: int, seed: int, effort: float = 1.0) -> Tens
         return None
     x, y = rows.inputs.cpu().double().numpy(), rows.targets.cpu().double().numpy()
     trees = max(FEWEST_TREES, round(TREES * effort))
-    said = [
-        _out_of_bag(x, y, seen > 0, rows.task, outputs, seed, trees) for seen in rows.weights.cpu()
-    ]
+    work = partial(_out_of_bag, x, y, rows.task, outputs, seed, trees)
+    said = executor.map(work, [*(rows.weights > 0).cpu().numpy()])
     return torch.from_numpy(np.stack(said)).float().to(rows.inputs.device)
 
 
 def _out_of_bag(
     x: np.ndarray,
     y: np.ndarray,
-    is_seen: Tensor,
     task: str,
     outputs: int,
     seed: int,
     trees: int,
+    seen: np.ndarray,
 ) -> np.ndarray:
     """(rows, O) of one fit."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
-    seen = is_seen.numpy()
     if seen.sum() < FEWEST:  # every tree has seen them
         known = y if task == "regression" else np.eye(max(2, outputs))[y.reshape(-1).astype(int)]
         return known[:, 1:] if task == "binary" else known.reshape(len(y), -1)
