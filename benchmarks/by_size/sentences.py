@@ -73,8 +73,8 @@ def boosting(found: dict) -> str:
     pairs = [table["against_boosting"] for table in found["tables"].values()]
     behind, ahead = len(lost(pairs)), len(lost([[-(m or 0), e] for m, e in pairs]))
     return (
-        f"boosting of any size is ahead of the best of a front on {behind} of {len(pairs)} tables by "
-        f"more than a standard error, behind on {ahead}"
+        f"boosting of any size is ahead of the best of a front on {behind} of {len(pairs)} tables "
+        f"by more than a standard error, behind on {ahead}"
     )
 
 

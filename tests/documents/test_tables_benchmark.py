@@ -480,7 +480,7 @@ class TestTheRecord:
         assert "at no size have MLPs" in said
         better["ranks"]["parameters"]["64"]["ranks"]["ours"] = 3.0
         assert "at 64 parameters MLPs fitted by L-BFGS have" in sentences.best(better)
-        with pytest.raises(ValueError, match=r"Expected one of ratio, .*Got 'nothing'"):
+        with pytest.raises(ValueError, match=r"Expected one of short, ratio, .*Got 'nothing'"):
             sentences.filled("<!-- tables: nothing --><!-- end -->", found)
 
 
