@@ -22,7 +22,7 @@ STYLES = {
     "lassonet": ("LassoNet", PURPLE),
     "boosting": ("boosting", GREEN),
 }
-PLACES = ((5, 4), (5, -11), (-42, 5), (-42, -12))  # of a name beside its dot, in points
+LETTER, HEIGHT = 4.6, 9  # points of a name beside its dot
 # What is drawn of each table: its label, where we are level, and which side is better.
 DOTS = {
     "ratio": ("our parameters / MLPs', at equal score", 1, "left"),
@@ -35,23 +35,13 @@ def beside_mlps(found: dict, path: Path, shown: Shown) -> None:
     """The picture of the README: how large and how good beside plain MLPs, a dot for each table."""
     tables = {name: table for name, table in found["tables"].items() if table["ratio"]}
     figure, axis = plt.subplots(figsize=(WIDE, 4.6))
-    written: list[tuple[float, float]] = []
-    for name, table in sorted(tables.items(), key=lambda pair: -pair[1]["against_mlp"][0]):
+    for table in tables.values():
         ratio, (mean, error) = table["ratio"], table["against_mlp"]
         spread = math.exp(table["log_ratio_error"] or 0)
         ends = [[ratio - ratio / spread], [ratio * spread - ratio]]
         style = {"color": OURS, "elinewidth": 0.6, "alpha": 0.45}
         axis.errorbar(ratio, mean, xerr=ends, yerr=error or 0, fmt="none", **style)
         axis.plot(ratio, mean, "o", color=OURS, markersize=6)
-        near = sum(abs(math.log(ratio / x)) < 0.35 and abs(mean - y) < 0.0025 for x, y in written)
-        written.append((ratio, mean))
-        axis.annotate(
-            name,
-            (ratio, mean),
-            PLACES[min(near, len(PLACES) - 1)],
-            textcoords="offset points",
-            fontsize=8,
-        )
     axis.axvline(1, color=MIDDLE, linewidth=1)
     axis.axhline(0, color=MIDDLE, linewidth=1)
     axis.axvline(found["ratio"], color=OURS, linewidth=1, linestyle="--")
@@ -62,8 +52,34 @@ def beside_mlps(found: dict, path: Path, shown: Shown) -> None:
     axis.set_xticks([0.125, 0.25, 0.5, 1], ["⅛", "¼", "½", "1"])
     axis.minorticks_off()
     axis.set_title("a dot for each real table; smaller is left, better is up", fontsize=10)
+    name_dots(
+        axis, {name: (table["ratio"], table["against_mlp"][0]) for name, table in tables.items()}
+    )
     save(figure, path, shown)
     plt.close(figure)
+
+
+def name_dots(axis: plt.Axes, dots: dict[str, tuple[float, float]]) -> None:
+    """Write each name where it hides no dot and no other name, as far as there is such a place."""
+    axis.figure.tight_layout()
+    scale = 72 / axis.figure.dpi
+    at = {name: axis.transData.transform(dot) * scale for name, dot in dots.items()}
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in at.values()]
+    for name, (x, y) in sorted(at.items(), key=lambda pair: -pair[1][1]):
+        width = LETTER * len(name)
+        boxes = [
+            (x + left, y + low, x + left + width, y + low + HEIGHT)
+            for left in (6, -6 - width, -width / 2)
+            for low in (3, -HEIGHT - 2, 10, -HEIGHT - 9, -HEIGHT / 2)
+        ]
+        free = min(boxes, key=lambda box: sum(hits(box, other) for other in taken))
+        taken.append(free)
+        offset = (free[0] - x, free[1] - y)
+        axis.annotate(name, dots[name], offset, textcoords="offset points", fontsize=8)
+
+
+def hits(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def dots(found: dict, folder: Path, shown: Shown) -> None:
