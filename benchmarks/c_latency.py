@@ -100,6 +100,7 @@ def measured(case: str, seconds: float, folder: Path) -> dict:
     (folder / "hand.h").write_text(_by_hand(network))
     return {
         "architecture": network.architecture,
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
         "c": _clocked("floats", network.widths[-1], seconds, folder),
         "c_int8": _clocked("bytes", network.widths[-1], seconds, folder),
         "c_by_hand": _clocked("hand", network.widths[-1], seconds, folder),

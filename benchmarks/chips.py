@@ -2,20 +2,24 @@
 
     python benchmarks/chips.py
 
-The records are those of generated_c.py, cycles.py, flash.py and flash_front.py.
+The records are those of c_latency.py, generated_c.py, cycles.py, flash.py and flash_front.py.
 """
 
 import json
+from collections.abc import Iterable
+from math import isinf
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from marking import filled, rewrite
 from recording import RESULTS
 
-RECORDS = ("generated_c", "cycles", "flash", "flash_front")
+RECORDS = ("c_latency", "generated_c", "cycles", "flash", "flash_front")
 DOCS = RESULTS.parent
 PAGES = (DOCS / "results.md", DOCS / "how-to" / "microcontrollers.md")
 CHIPS = {"cortex-m4": "Cortex-M4", "cortex-m0": "Cortex-M0", "avr": "AVR", "x86": "x86"}
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+GAIN = 0.003  # of score, beyond which a table is named
 WITHOUT_FLOATS = ("cortex-m0", "avr")  # no floating-point unit
 
 
@@ -28,14 +32,57 @@ def table(*rows: list[str]) -> str:
 def shares(found: dict) -> str:
     """Bytes of int8 as a share of those of float, by the size of networks."""
     data, flash = (found["generated_c"][f"int8_share_of_{part}"] for part in ("data", "flash"))
-    rows, least = [], 0
-    for size in data:
-        most = int(size.removeprefix("up to "))
-        name = f"{least} to {most}" if least else size
-        rows.append([name, *(f"{each[size]:.2f}" for each in (data, *flash.values()))])
-        least = most + 1
+    names = _sizes(data)
+    rows = [
+        [name, *(f"{each[size]:.2f}" for each in (data, *flash.values()))]
+        for size, name in names.items()
+    ]
     first, *others = (CHIPS[chip] for chip in flash)
     return table(["parameters", "data", f"flash, {first}", *others], *rows)
+
+
+def _sizes(recorded: Iterable[str]) -> dict[str, str]:
+    """The sizes of networks in words, by what the record calls them: "up to" so many."""
+    names, least = {}, 0
+    for size in recorded:
+        most = float(size.removeprefix("up to "))
+        if isinf(most):
+            names[size] = f"above {least - 1}"
+        else:
+            names[size] = f"{least} to {most:.0f}" if least else size
+            least = int(most) + 1
+    return names
+
+
+def difference(found: dict) -> str:
+    """How many networks were compared with torch, and the largest difference in float."""
+    record = found["generated_c"]
+    digits, power = f"{record['largest_relative_difference']['float']:.1e}".split("e")
+    tables = record["tables"]
+    rows = {each["rows"] for each in tables.values()}
+    return (
+        f"{len(tables)} real tables, {record['networks'] // 2} networks, {max(rows):,} rows each: "
+        f"the largest difference from torch is {digits} · 10{str(int(power)).translate(RAISED)} of "
+        "the largest output"
+    )
+
+
+def int8_score(found: dict) -> str:
+    """What int8 changes of scores: in the mean, and at worst."""
+    changes = {}
+    for name, each in found["generated_c"]["tables"].items():
+        of = {k: [n["score"] for n in each["networks"] if n["int8"] is k] for k in (False, True)}
+        changes[name] = [b - a for a, b in zip(of[False], of[True], strict=True)]
+    means = {name: mean(some) for name, some in changes.items()}
+    gains = [name for name, change in means.items() if change > GAIN]
+    others = mean(change for name, change in means.items() if name not in gains)
+    worst, worst_network = min(means, key=means.get), min(changes, key=lambda n: min(changes[n]))
+    return (
+        f"{mean(means.values()):+.4f} in the mean over the tables ({', '.join(gains)} gain more "
+        f"than {GAIN}; the mean of the others is {others:+.4f}), {means[worst]:+.4f} in the worst, "
+        f"{worst}, and {min(changes[worst_network]):+.3f} in the worst network, one of "
+        f"{worst_network}"
+    ).replace("-", "−")
 
 
 def share(found: dict) -> str:
@@ -49,8 +96,10 @@ def share(found: dict) -> str:
 def share_with_floats(found: dict) -> str:
     """The same of a Cortex-M4, for each size."""
     flash = found["generated_c"]["int8_share_of_flash"]["cortex-m4"]
-    (first, largest), *others = flash.items()
-    rest = ", ".join(f"{each:.2f} {size}" for size, each in others)
+    (first, largest), *others = ((_sizes(flash)[size], each) for size, each in flash.items())
+    rest = ", ".join(
+        f"{each:.2f} {'' if 'above' in size else 'with '}{size}" for size, each in others
+    )
     return f"{largest:.2f} of float {first} parameters, {rest}"
 
 
@@ -74,7 +123,7 @@ def cycles(found: dict) -> str:
     head = [name for chip in chips for name in (f"{CHIPS[chip]}, float", "int8")]
     rows = [
         [
-            case["architecture"].split(",")[0] + " with skip",
+            _network(case),
             *(f"{case[f'{chip}, {kind}, -Os']:,}" for chip in chips for kind in ("float", "int8")),
         ]
         for case in cases
@@ -105,6 +154,53 @@ def errors(found: dict) -> str:
     )
 
 
+def latency(found: dict) -> str:
+    """Microseconds of a row on a computer, the least of each line bold."""
+    ways = {"c": "C, float", "c_int8": "C, int8", "c_by_hand": "loops by hand"}
+    ways |= {"onnxruntime": "onnxruntime", "torch": "torch"}
+    rows = []
+    for case in found["c_latency"]["cases"].values():
+        least = min(case[way] for way in ways)
+        words = [f"{case[way]:.3g}" for way in ways]
+        words = [f"**{w}**" if case[n] == least else w for n, w in zip(ways, words, strict=True)]
+        rows.append([_network(case), *words])
+    return table(["network", *ways.values()], *rows)
+
+
+def circumstances(found: dict) -> str:
+    """The compiler of these microseconds, and what else the machine had to do."""
+    record = found["c_latency"]
+    compiler, options = record["compiler"].split(", ")
+    version = compiler.split()[-1]
+    return f"gcc {version} with `{options}`, load {record['load']} on {record['hardware']}"
+
+
+def ahead(found: dict) -> str:
+    """How many times faster than onnxruntime, and than loops by hand."""
+    cases = found["c_latency"]["cases"].values()
+    parts = []
+    for case in cases:
+        onnx, hand = case["onnxruntime"] / case["c"], case["c_by_hand"] / case["c"]
+        parts.append(f"{onnx:.1f} and {hand:.1f} times for {_network(case)}")
+    return ", ".join(parts)
+
+
+def flash(found: dict) -> str:
+    """Bytes of flash of these networks, by chip."""
+    chips = ("cortex-m4", "cortex-m0", "avr")
+    head = [name for chip in chips for name in (f"{CHIPS[chip]}, float", "int8")]
+    rows = []
+    for case in found["c_latency"]["cases"].values():
+        sizes = [case["flash"][chip][kind] for chip in chips for kind in ("float", "int8")]
+        words = [f"{size:,}" if size else "does not fit" for size in sizes]
+        rows.append([_network(case), f"{case['parameters']:,}", *words])
+    return table(["network", "parameters", *head], *rows)
+
+
+def _network(case: dict) -> str:
+    return f"{case['architecture'].split(',')[0]} with skip"
+
+
 def _front(found: dict, chip: str) -> str:
     """Scores within so many bytes: ours, boosting and a forest, the best of them bold."""
     rows = []
@@ -119,6 +215,26 @@ def _front(found: dict, chip: str) -> str:
     sizes = map(int, next(iter(tables.values()))["best"][chip])
     heads = [f"{size} B" if size < 1000 else f"{size // 1000} kB" for size in sizes]
     return table(["table", *heads], *rows)
+
+
+def alone(found: dict) -> str:
+    """On how many tables each method has the best score within each size, and no other has it."""
+    tables = found["flash_front"]["tables"].values()
+    parts = []
+    for chip in ("cortex-m4", "cortex-m0"):
+        ahead: dict[str, list[int]] = {}
+        for size in next(iter(tables))["best"][chip]:
+            firsts = []
+            for each in tables:
+                some = each["best"][chip][size]
+                scores = {who: round(one["test"], 3) for who, one in some.items() if one}
+                best = [who for who, score in scores.items() if score == max(scores.values())]
+                firsts += best if len(best) == 1 else []
+            for who in ("ours", "boosting", "forest"):
+                ahead.setdefault(who, []).append(firsts.count(who))
+        words = (f"{who} on {', '.join(map(str, counts))}" for who, counts in ahead.items())
+        parts.append(f"{', '.join(words)} of {len(tables)} tables on {_a(chip)}")
+    return "; ".join(parts)
 
 
 def front_m4(found: dict) -> str:
@@ -136,6 +252,8 @@ def _a(chip: str) -> str:
 SENTENCES = {
     each.__name__: each
     for each in (
+        difference,
+        int8_score,
         shares,
         share,
         share_with_floats,
@@ -143,6 +261,11 @@ SENTENCES = {
         cycles,
         speed,
         errors,
+        latency,
+        circumstances,
+        ahead,
+        flash,
+        alone,
         front_m4,
         front_m0,
     )

@@ -3,7 +3,8 @@
 Each check of ``sklearn.utils.estimator_checks`` runs once for either estimator, with its default
 settings, on the CPU. A check that fails, or is late, is named, and then the end is an error.
 Skipped is only what scikit-learn itself skips; seconds are those of the processor. What was found
-so far is recorded now and then, with the number of checks there are.
+so far is recorded now and then, with the number of checks there are; another call with
+``--resume`` does those that time was not enough for.
 
     python benchmarks/estimator_checks.py --workers 16 --minutes 4
     python benchmarks/estimator_checks.py --checks check_fit1d check_classifiers_one_label
@@ -25,12 +26,14 @@ from unittest import SkipTest
 
 import torch
 from recording import RESULTS, end_with_what_was_begun, now_and_then, record
+from resuming import code, gone_on_from
 from sharing import shared_out
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from torchsparcs import SparcsClassifier, SparcsRegressor
 
 ESTIMATORS = {"SparcsClassifier": SparcsClassifier, "SparcsRegressor": SparcsRegressor}
+OUTCOMES = ("passed", "skipped", "failed")
 LIMIT = 600  # seconds until a check is late
 
 
@@ -76,21 +79,27 @@ def _stop(*_: Any) -> None:
 
 
 def all_checked(
-    tasks: list[tuple[str, int]], workers: int, minutes: float
+    tasks: list[tuple[str, int]], workers: int, minutes: float, known: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """What came of the checks so far; after ``minutes`` no more are begun."""
-    found: list[dict[str, Any]] = []
-    start = time.monotonic()
+    """What came of the checks so far; after ``minutes`` no more are begun.
+
+    ``known`` is what an earlier call found of others.
+    """
+    found: list[dict[str, Any]] = known.get("checks", [])
+    total, before = len(found) + len(tasks), 60 * known.get("minutes", 0)
+    if found:
+        yield known
+    start = time.monotonic() - before
     pool = ProcessPoolExecutor(workers, get_context("spawn"))
     for one in shared_out(pool, checked, tasks, minutes):
         found.append(one)
         words = f"\n{one['words']}" if one["outcome"] == "failed" else ""
         named = f"{one['estimator']}, {one['check']}: {one['outcome']}, {one['seconds']} s"
-        print(f"{len(found)} of {len(tasks)}: {named}{words}", flush=True)
+        print(f"{len(found)} of {total}: {named}{words}", flush=True)
         outcomes = Counter(each["outcome"] for each in found)
         yield {
-            "checks_of_all": len(tasks),
-            **{outcome: outcomes[outcome] for outcome in ("passed", "skipped", "failed")},
+            "checks_of_all": total,
+            **{outcome: outcomes[outcome] for outcome in OUTCOMES},
             "workers": workers,
             "minutes": round((time.monotonic() - start) / 60, 1),
             "processor_minutes": round(sum(one["seconds"] for one in found) / 60, 1),
@@ -103,22 +112,27 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="checks at a time")
     parser.add_argument("--minutes", type=float, default=1e6, help="until no more are begun")
     parser.add_argument("--checks", nargs="+", default=[], help="by name; all by default")
+    parser.add_argument("--resume", action="store_true", help="go on with what is recorded")
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args()
     end_with_what_was_begun()
     os.environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    settings = {"names": asked.checks, "code": code()}
+    known = gone_on_from("estimator_checks", settings, asked.out, resume=asked.resume)
+    done = {(one["estimator"], one["check"]) for one in known.get("checks", [])}
     tasks = [
         (estimator, place)
         for estimator in ESTIMATORS
         for place, (_, check) in enumerate(checks_of(estimator))
         if not asked.checks or check.func.__name__ in asked.checks
+        if (estimator, names_of(check)) not in done
     ]
-    if not tasks:
+    if not tasks and not done:
         raise SystemExit(f"Expected names of checks. Got {', '.join(asked.checks)}.")
-    for results in now_and_then(all_checked(tasks, asked.workers, asked.minutes)):
-        path = record("estimator_checks", "cpu", results, asked.out)
+    for results in now_and_then(all_checked(tasks, asked.workers, asked.minutes, known)):
+        path = record("estimator_checks", "cpu", {**settings, **results}, asked.out)
     print(path)
-    print({name: value for name, value in results.items() if name != "checks"})
+    print({name: results[name] for name in ("checks_of_all", *OUTCOMES, "minutes")})
     if results["failed"]:
         raise SystemExit(f"{results['failed']} checks failed: see above.")
 

@@ -36,6 +36,8 @@ from table_runs import MOST_ROWS, SPLIT, TableRun, table_run
 from torchsparcs import quantize, to_c
 from torchsparcs.export.measuring import CHIPS, measure
 
+np.seterr(all="warn", under="ignore")  # as numpy has them; emlearn makes exceptions of all of them
+
 TABLES = ("vowel", "phoneme", "german", "pima", "insurance", "car_prices")
 BUDGETS = (256, 1000, 4000, 16_000)
 MEASURED = ("cortex-m4", "cortex-m0")

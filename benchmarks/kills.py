@@ -9,7 +9,8 @@ after the end, is counted apart, and another moment is drawn.
 
 Then one small search is killed at every operation on files it makes, once each: before a file is
 opened for writing, flushed, renamed or removed, or a folder made or removed. The ONNX file, which
-takes seconds and is not compared, is left out. What was found so far is recorded now and then.
+takes seconds and is not compared, is left out. What was found so far is recorded now and then;
+another call with ``--resume`` does what time was not enough for.
 
     python benchmarks/kills.py --workers 16 --minutes 4      # at most, for either
     python benchmarks/kills.py --quick
@@ -35,6 +36,7 @@ import numpy as np
 import pandas as pd
 import torch
 from recording import RESULTS, end_with_what_was_begun, now_and_then, record
+from resuming import code, gone_on_from
 from sharing import shared_out
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -205,10 +207,17 @@ def killed_table(number: int) -> dict[str, Any]:
 
 
 def killed_at_random(
-    count: int, seed: int, workers: int, minutes: float
+    known: dict[str, Any], count: int, seed: int, workers: int, minutes: float
 ) -> Iterator[dict[str, Any]]:
-    """A resume of each of ``count`` tables, or of as many as the minutes are enough for, so far."""
-    tables, tasks = [], [(number,) for number in range(seed, seed + count)]
+    """A resume of each of ``count`` tables, or of as many as the minutes are enough for, so far.
+
+    ``known`` is what was found of some of them earlier.
+    """
+    tables = known.get("tables", [])
+    if tables:
+        yield known
+    done = {table["table"] for table in tables}
+    tasks = [(number,) for number in range(seed, seed + count) if number not in done]
     for table in in_processes(killed_table, tasks, workers, minutes):
         tables.append(table)
         wrong = table["differing"] or "none"
@@ -235,25 +244,35 @@ def killed_point(point: int, expected: dict[str, bytes]) -> dict[str, Any]:
         return {"point": point, "differing": differing(finished(SMALL, folder), expected)}
 
 
-def killed_everywhere(every: int, workers: int, minutes: float) -> Iterator[dict[str, Any]]:
-    """At each operation of one search, or at one in ``every``; what was found so far."""
+def killed_everywhere(
+    known: dict[str, Any], every: int, workers: int, minutes: float
+) -> Iterator[dict[str, Any]]:
+    """At each operation of one search, or at one in ``every``; what was found so far.
+
+    ``known`` is what was found of some of them earlier.
+    """
     with tempfile.TemporaryDirectory() as place:
         whole, counter = Path(place) / "whole", FORK.Value("i", 0, lock=False)
         run_to_the_end(SMALL, whole, counter)
         expected, total = files_of(whole), counter.value
-    wrong, points = {}, range(0, total, every)
-    tasks = [(point, expected) for point in points]
-    for tried, found in enumerate(in_processes(killed_point, tasks, workers, minutes), 1):
+    points, tried = range(0, total, every), known.get("points", [])
+    wrong = {int(point): files for point, files in known.get("differing", {}).items()}
+    if tried:
+        yield known
+    tasks = [(point, expected) for point in points if point not in tried]
+    for found in in_processes(killed_point, tasks, workers, minutes):
+        tried = [*tried, found["point"]]
         if found["differing"]:
             wrong[found["point"]] = found["differing"]
             print(f"operation {found['point']}: {found['differing']} differ", flush=True)
-        if tried % 50 == 0:
-            print(f"{tried} of {len(points)} operations", flush=True)
+        if len(tried) % 50 == 0:
+            print(f"{len(tried)} of {len(points)} operations", flush=True)
         yield {
             "operations": total,
-            "killed_at": tried,
-            "identical": tried - len(wrong),
+            "killed_at": len(tried),
+            "identical": len(tried) - len(wrong),
             "differing": wrong,
+            "points": sorted(tried),
             "files": len(expected),
         }
 
@@ -265,20 +284,26 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of both")
     parser.add_argument("--workers", type=int, default=1, help="searches at a time")
     parser.add_argument("--minutes", type=float, default=1e6, help="at most, for either")
+    parser.add_argument("--resume", action="store_true", help="go on with what is recorded")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     share, limits = 10 if arguments.quick else 1, (arguments.workers, arguments.minutes)
     end_with_what_was_begun()
     with tempfile.TemporaryDirectory() as place:  # what it imports, the others have from the start
         search_in(SMALL, Path(place))
+    settings = {"kills": arguments.kills, "seed": arguments.seed, "one_in": share}
+    known = gone_on_from("kills", settings, arguments.out, resume=arguments.resume)
+    found = {name: known.get(name, {}) for name in ("at_random", "at_every_operation")}
+    count = arguments.kills // share
     works = {
-        "at_random": killed_at_random(arguments.kills // share, arguments.seed, *limits),
-        "at_every_operation": killed_everywhere(share, *limits),
+        "at_random": killed_at_random(found["at_random"], count, arguments.seed, *limits),
+        "at_every_operation": killed_everywhere(found["at_every_operation"], share, *limits),
     }
-    results: dict[str, Any] = {}
+    results: dict[str, Any] = {name: part for name, part in found.items() if part}
     for name, work in works.items():
         for results[name] in now_and_then(work):
-            path = record("kills", "cpu", results, arguments.out)
+            about = {**settings, "code": code()}
+            path = record("kills", "cpu", about | results, arguments.out)
     print(path)
     for name, result in results.items():
         print(name, {key: value for key, value in result.items() if key != "tables"})

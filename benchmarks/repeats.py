@@ -10,9 +10,11 @@ the losses of the training: all forty are the same, or this ends with an error.
 One more process with the plainest instructions of the CPU stands for another machine, where sums
 round otherwise: how often is the network that is picked another one then?
 
-What was found so far is recorded now and then: of every table about as much.
+What was found so far is recorded now and then: of every table about as much. What time was not
+enough for is done by another call with ``--resume``.
 
     python benchmarks/repeats.py --workers 16 --minutes 8    # about 90 minutes of a core
+    python benchmarks/repeats.py --workers 16 --minutes 8 --resume
     python benchmarks/repeats.py --quick                     # three tables, to see that it runs
 """
 
@@ -24,106 +26,29 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from recording import RESULTS, end_with_what_was_begun, now_and_then, record
+from resuming import code, gone_on_from
 from sharing import shared_out
+from small_tables import TABLES
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-Table = tuple[Any, Any, dict[str, Any]]  # X, y, options of the search
 TIMES = 4  # searches in each process
 LIMIT = 600  # seconds until a process is late; cores may be shared
 ONE, TWO, OTHERS = "1 thread", "2 threads", "plain instructions"
 ZEROS = 255  # for MALLOC_PERTURB_: memory is zero, as fresh pages are
 THREES = 191  # and here full of threes (float32), or of 32.5 (float64)
+DIGITS = 16  # of a digest that are kept
 PLAIN = {
     "ATEN_CPU_CAPABILITY": "default",
     "MKL_CBWR": "COMPATIBLE",
     "ONEDNN_MAX_CPU_ISA": "SSE41",
-}
-
-
-# --- tables ---
-
-
-def bent(draw: np.random.Generator, rows: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """A few columns, and a number that bends in one of them."""
-    X = draw.normal(size=(rows or draw.integers(50, 120), draw.integers(3, 8)))
-    return X, np.abs(X[:, 0]) - X[:, 1] + 0.1 * draw.normal(size=len(X))
-
-
-def classes(draw: np.random.Generator, count: int, rows: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The same columns, and the number cut into ``count`` classes of about equal size."""
-    X, y = bent(draw, rows)
-    return X, np.searchsorted(np.quantile(y, np.arange(1, count) / count), y)
-
-
-def weighted(draw: np.random.Generator, X: Any, y: Any) -> Table:
-    """With weights, some of them zero."""
-    weight = draw.uniform(0.1, 3, len(y)) * (draw.random(len(y)) > 0.1)
-    return X, y, {"sample_weight": weight}
-
-
-def collinear(draw: np.random.Generator, X: np.ndarray, y: Any) -> Table:
-    """With a copy of each column, and sums of two."""
-    return np.hstack([X, X, X + np.roll(X, 1, axis=1)]), y, {}
-
-
-def constant(draw: np.random.Generator, X: np.ndarray, y: Any) -> Table:
-    """With columns of a single value."""
-    return np.hstack([np.full((len(X), 2), [0.0, 7.0]), X]), y, {}
-
-
-def texts(draw: np.random.Generator, X: np.ndarray, y: Any) -> Table:
-    """With columns of text, one of which says something about the number."""
-    frame = pd.DataFrame(X, columns=[f"x{place}" for place in range(X.shape[1])])
-    frame["sign"] = np.where(X[:, 0] > 0, "up", "down")
-    frame["city"] = draw.choice(["Rome", "Oslo", "Lima", "Bern"], len(X))
-    return frame, y, {}
-
-
-def repeated(draw: np.random.Generator, X: np.ndarray, y: Any) -> Table:
-    """Of every row a copy."""
-    return np.vstack([X, X]), np.concatenate([y, y]), {}
-
-
-def plain(draw: np.random.Generator, X: Any, y: Any) -> Table:
-    return X, y, {}
-
-
-MANY = 10_500  # rows: one share of them judges, not folds
-
-TABLES: dict[str, Callable[[np.random.Generator], Table]] = {
-    "numbers": lambda draw: plain(draw, *bent(draw)),
-    "numbers, weights": lambda draw: weighted(draw, *bent(draw)),
-    "numbers, collinear": lambda draw: collinear(draw, *bent(draw)),
-    "numbers, constant columns": lambda draw: constant(draw, *bent(draw)),
-    "numbers, text": lambda draw: texts(draw, *bent(draw)),
-    "numbers, 9 rows": lambda draw: plain(draw, *bent(draw, 9)),
-    "numbers, rows twice": lambda draw: repeated(draw, *bent(draw)),
-    "numbers, more columns than rows": lambda draw: plain(
-        draw, X := draw.normal(size=(30, 60)), X[:, 0] - X[:, 1]
-    ),
-    "numbers, large ones": lambda draw: plain(draw, *(1e8 * part for part in bent(draw))),
-    "two targets": lambda draw: plain(
-        draw, X := bent(draw)[0], np.column_stack([np.abs(X[:, 0]), X[:, 1] * X[:, 2]])
-    ),
-    "two classes": lambda draw: plain(draw, *classes(draw, 2)),
-    "two classes, weights": lambda draw: weighted(draw, *classes(draw, 2)),
-    "two classes, text": lambda draw: texts(draw, *classes(draw, 2)),
-    "two classes, collinear": lambda draw: collinear(draw, *classes(draw, 2)),
-    "two classes, noise alone": lambda draw: plain(draw, bent(draw, 60)[0], np.arange(60) % 2),
-    "three classes": lambda draw: plain(draw, *classes(draw, 3)),
-    "three classes, constant columns": lambda draw: constant(draw, *classes(draw, 3)),
-    "five classes, weights": lambda draw: weighted(draw, *classes(draw, 5)),
-    "many rows, numbers": lambda draw: plain(draw, *bent(draw, MANY)),
-    "many rows, three classes": lambda draw: plain(draw, *classes(draw, 3, MANY)),
 }
 
 
@@ -174,14 +99,14 @@ def search_again(asked: Asked) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = search(displaced(X), displaced(y), **options, engine=engine)
-        digests.append(digest(result))
+        digests.append(digest(result)[:DIGITS])
     pick = result.smallest()
     keys = ("architecture", "parameters", "score", "standard_error")
     return {"digests": digests, "pick": {key: getattr(pick, key) for key in keys}}
 
 
-def in_the_setting(setting: str, asked: Asked) -> tuple[str, str, dict[str, Any]]:
-    """The table, the setting, and what a fresh process finds, with memory and hashes of its own."""
+def in_the_setting(setting: str, asked: Asked) -> dict[str, Any]:
+    """What a fresh process finds, with memory and hashes of its own, and what was asked of it."""
     environment = os.environ | {
         "CUDA_VISIBLE_DEVICES": "",  # the bits of CPUs are asked for
         "OMP_NUM_THREADS": str(asked.threads),
@@ -202,14 +127,17 @@ def in_the_setting(setting: str, asked: Asked) -> tuple[str, str, dict[str, Any]
         raise RuntimeError(f"{asked.table}: Expected an end within {LIMIT} s.") from None
     if done.returncode != 0:
         raise RuntimeError(f"{asked.table}: {done.stderr}")
-    return asked.table, setting, json.loads(done.stdout)
+    return {"setting": setting, **asked._asdict(), **json.loads(done.stdout)}
 
 
 # --- all of them ---
 
 
 def planned(names: list[str], options: argparse.Namespace) -> list[tuple[str, Asked]]:
-    """What each process is to do and the setting it belongs to, those that take longest first."""
+    """What each process is to do and the setting it belongs to, those that take longest first.
+
+    Of every table as much is done as of the others.
+    """
     tasks: list[tuple[int, str, Asked]] = []
     for name in names:
         common = (name, options.seed, options.steps, options.widths)
@@ -222,17 +150,17 @@ def planned(names: list[str], options: argparse.Namespace) -> list[tuple[str, As
     return [task[1:] for task in tasks]
 
 
-def compared(found: dict[str, list[Any]]) -> dict[str, Any]:
+def compared(processes: list[dict[str, Any]]) -> dict[str, Any]:
     """Of one table: how many of how many searches found the same as the first one.
 
     And of each setting: whether its bits are others than those of the first setting, and what was
     picked.
     """
     digests = {
-        setting: [each for process in processes for each in process["digests"]]
-        for setting, processes in found.items()
+        setting: [each for one in processes if one["setting"] == setting for each in one["digests"]]
+        for setting in (ONE, TWO, OTHERS)
     }
-    together = [each for setting in (ONE, TWO) for each in digests.get(setting, [])]
+    together = digests[ONE] + digests[TWO]
     return {
         "same": together.count(together[0]),
         "of": len(together),
@@ -240,9 +168,10 @@ def compared(found: dict[str, list[Any]]) -> dict[str, Any]:
             setting: {
                 "searches": len(digests[setting]),
                 "other_bits": digests[setting][0] != together[0],
-                "pick": processes[0]["pick"],
+                "pick": next(one["pick"] for one in processes if one["setting"] == setting),
             }
-            for setting, processes in found.items()
+            for setting in digests
+            if digests[setting]
         },
     }
 
@@ -267,16 +196,30 @@ def counts(tables: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def search_all(names: list[str], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """What the processes found so far, by table and setting."""
-    tasks = planned(names, options)
-    found: dict[str, Any] = {name: {} for name in names}
+def search_all(
+    names: list[str], options: argparse.Namespace, found: list[dict[str, Any]]
+) -> Iterator[list[dict[str, Any]]]:
+    """What the processes found so far, those of an earlier call among them."""
+    if found:
+        yield found
+    known = [(one["setting"], *(one[key] for key in Asked._fields)) for one in found]
+    tasks = [(setting, a) for setting, a in planned(names, options) if (setting, *a) not in known]
     start, pool = time.monotonic(), ThreadPoolExecutor(options.workers)
-    searched = shared_out(pool, in_the_setting, tasks, options.minutes)
-    for done, (table, setting, one) in enumerate(searched, 1):
-        found[table].setdefault(setting, []).append(one)
+    for done, one in enumerate(shared_out(pool, in_the_setting, tasks, options.minutes), 1):
+        found = [*found, one]
         print(f"{done} of {len(tasks)} after {time.monotonic() - start:.0f} s", flush=True)
         yield found
+
+
+def summed_up(names: list[str], found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The tables by name, as far as they were searched, and what they are together."""
+    by_table = {name: [one for one in found if one["table"] == name] for name in names}
+    tables = {
+        name: compared(some)
+        for name, some in by_table.items()
+        if any(one["setting"] == ONE for one in some)
+    }
+    return {"counts": counts(tables), "tables": tables, "processes": found}
 
 
 def main() -> None:
@@ -290,6 +233,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e6, help="until no more are begun")
     parser.add_argument("--seed", type=int, default=0, help="of the tables")
     parser.add_argument("--quick", action="store_true", help="three tables, tiny searches")
+    parser.add_argument("--resume", action="store_true", help="go on with what is recorded")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--asked", help=argparse.SUPPRESS)  # this is one of the processes
     options = parser.parse_args()
@@ -300,13 +244,17 @@ def main() -> None:
     names = list(TABLES)
     if options.quick:
         names, options.steps, options.widths, options.repeats = names[4::6], 20, [8], 2
+    asked = ("repeats", "steps", "widths", "seed")
+    settings = {name: getattr(options, name) for name in asked} | {"names": names}
+    known = gone_on_from("repeats", settings, options.out, resume=options.resume)
+    processes = search_all(names, options, known.get("processes", []))
     try:
-        for found in now_and_then(search_all(names, options)):
-            tables = {name: compared(some) for name, some in found.items() if ONE in some}
-            results = {"steps": options.steps, "widths": options.widths, "counts": counts(tables)}
-            path = record("repeats", "cpu", results | {"tables": tables}, options.out)
+        for found in now_and_then(processes):
+            results = {**settings, "code": code(), **summed_up(names, found)}
+            path = record("repeats", "cpu", results, options.out)
     except RuntimeError as error:
         raise SystemExit(str(error)) from None
+    tables = results["tables"]
     for name, one in tables.items():
         print(f"{name}: {one['same']} of {one['of']} the same")
     print(path)

@@ -76,8 +76,8 @@ def boosting(split: Split) -> dict:
     return {"points": front(points, "bytes")}
 
 
-def unlimited_boosting(split: Split) -> dict:
-    """Of any size: leaves and rate chosen on the folds, rounds by early stopping."""
+def tuned(split: Split) -> tuple[float, dict[str, float]]:
+    """The score on the folds and the options of the best of any size; rounds by early stopping."""
     grid = itertools.product(UNLIMITED["leaves"], UNLIMITED["rates"])
     inner, best = folds(split), (-np.inf, {})
     for leaves, rate in grid:
@@ -89,7 +89,12 @@ def unlimited_boosting(split: Split) -> dict:
             outputs = getattr(model, "decision_function", model.predict)(split.x[held])
             scores.append(judged(outputs, split.y[held], split.classes)[0])
         best = max(best, (float(np.mean(scores)), options), key=lambda found: found[0])
-    validation, options = best
+    return best
+
+
+def unlimited_boosting(split: Split) -> dict:
+    """The best of any size."""
+    validation, options = tuned(split)
     model = boosted(split, split.x, split.y, **options)
     outputs = getattr(model, "decision_function", model.predict)(split.x_test)
     leaves = [int(tree.nodes["is_leaf"].sum()) for trees in model._predictors for tree in trees]

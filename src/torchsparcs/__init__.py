@@ -38,6 +38,7 @@ HOMES = {
     "export.quantization": ("QuantizedNetwork", "quantize"),
     "export.writing": ("to_onnx",),
     "export.saving": ("load", "save"),
+    "searching.model_front": ("ModelFront", "extract_front"),
     "searching.refit": ("refit",),
     "searching.result": (
         "Candidate",
@@ -71,6 +72,8 @@ if TYPE_CHECKING:  # the same names for those who read and do not run
     from torchsparcs.export.saving import load as load
     from torchsparcs.export.saving import save as save
     from torchsparcs.export.writing import to_onnx as to_onnx
+    from torchsparcs.searching.model_front import ModelFront as ModelFront
+    from torchsparcs.searching.model_front import extract_front as extract_front
     from torchsparcs.searching.refit import refit as refit
     from torchsparcs.searching.result import Candidate as Candidate
     from torchsparcs.searching.result import ChainCandidate as ChainCandidate

@@ -50,6 +50,7 @@ class _Sparcs(BaseEstimator):
         penalty_weights: Sequence[float] | str = "auto",
         kinds: Kinds | None = None,
         teacher: Any = None,
+        teacher_fit: Any = None,
         activation: str = "relu",
         steps: int | None = None,
         warm_start: bool = False,
@@ -70,6 +71,7 @@ class _Sparcs(BaseEstimator):
         self.penalty_weights = penalty_weights
         self.kinds = kinds
         self.teacher = teacher
+        self.teacher_fit = teacher_fit
         self.activation = activation
         self.steps = steps
         self.warm_start = warm_start
@@ -90,7 +92,7 @@ class _Sparcs(BaseEstimator):
         if self.pick not in PICKS:
             raise ValueError(f"Expected pick to be one of {', '.join(PICKS)}. Got {self.pick!r}.")
         goes_on = bool(self.warm_start) and hasattr(self, "result_")
-        if goes_on and self.teacher is not None:
+        if goes_on and not (self.teacher is None and self.teacher_fit is None):
             raise ValueError("Expected no teacher in a fit that goes on: it fine-tunes by labels.")
         table, target = self._checked_table(X, y, reset=not goes_on)
         weight = weights_of(sample_weight, len(target))
@@ -131,6 +133,7 @@ class _Sparcs(BaseEstimator):
                 scoring=self.scoring,
                 kinds=self.kinds,
                 teacher=self.teacher,
+                teacher_fit=self.teacher_fit,
                 activation=self.activation,
                 config=_config(self.steps),
                 time_budget=self.time_budget,
@@ -210,8 +213,8 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     Args:
         widths, max_parameters, max_bytes, size, chip, int8: as in ``search``.
         validation, penalty_weights, kinds, activation, time_budget, device: as in ``search``.
-        teacher: as in ``search``. scikit-learn forgets what an estimator has learnt where it makes
-            copies, as in a grid search: put it into a ``FrozenEstimator`` there.
+        teacher, teacher_fit: as in ``search``. scikit-learn forgets what an estimator has learnt
+            where it makes copies, as in a grid search: give ``teacher_fit`` there.
         scoring: as in ``search``; the method ``score`` is accuracy, or R², whatever the scoring.
         pick: from the front, "smallest" (within a standard error of the best score) or "best".
         steps: of the training; by default as many as ``SearchConfig`` says.
@@ -257,6 +260,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         penalty_weights: Sequence[float] | str = "auto",
         kinds: Kinds | None = None,
         teacher: Any = None,
+        teacher_fit: Any = None,
         activation: str = "relu",
         steps: int | None = None,
         class_weight: Any = None,
@@ -280,6 +284,7 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             penalty_weights=penalty_weights,
             kinds=kinds,
             teacher=teacher,
+            teacher_fit=teacher_fit,
             activation=activation,
             steps=steps,
             warm_start=warm_start,

@@ -11,7 +11,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from torchsparcs import TrainConfig, attach_penalty, extract, parameter_groups, spectralize, train
 from torchsparcs.blocks.spectral import SpectralBlock, spectral_blocks
-from torchsparcs.blocks.tracing import called, tensors_in
+from torchsparcs.training.nests import called, tensors_in
 
 TOKENS, IDS = torch.randn(4, 5, 8), torch.arange(12).view(4, 3) % 9
 MODELS = {

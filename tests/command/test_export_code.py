@@ -1,5 +1,6 @@
 """sparcs export to source code: what is written, what int8 and a chip cost, one line for errors."""
 
+import json
 import shutil
 
 import numpy as np
@@ -128,6 +129,17 @@ def test_where_no_compiler_is_the_bytes_are_predicted(run, tmp_path, monkeypatch
     assert "bytes of flash with libraries" in outcome.out
     assert "% off on average: arm-none-eabi-gcc is not here" in outcome.out
     assert "apt install gcc-arm-none-eabi" in outcome.out
+
+
+def test_float_is_said_where_int8_was_searched(run, tmp_path):
+    settings = tmp_path / "run" / "settings.json"
+    shutil.copytree(run, settings.parent)
+    words = "It is in float; the bytes of this search are those of int8"
+    assert words not in sparcs("export", settings.parent, "--format", "c").out
+    content = json.loads(settings.read_text())
+    content["settings"]["int8"] = True
+    settings.write_text(json.dumps(content))
+    assert words in sparcs("export", settings.parent, "--format", "c", "--force").out
 
 
 def test_int8_as_onnx(run, table, tmp_path):

@@ -58,18 +58,20 @@ def test_the_reproduction_page_is_that_of_the_recorded_results(monkeypatch):
     assert writer["verdicts"]() == verdicts.read_text()
 
 
-def test_pages_say_of_chips_what_was_recorded(monkeypatch):
+@pytest.mark.parametrize("kind", ["chips", "reliability"])
+def test_pages_say_what_was_recorded(kind, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    writer = runpy.run_path(str(ROOT / "benchmarks" / "chips.py"))
+    writer = runpy.run_path(str(ROOT / "benchmarks" / f"{kind}.py"))
     named = set()
-    for path in writer["PAGES"]:
+    for path in writer.get("PAGES") or [writer["PAGE"]]:
         text = path.read_text()
-        assert writer["page"](path) == text, "run chips.py"
-        assert not re.search(r"^[ -]*<!-- chips: \w+ -->[^\n]", text, re.MULTILINE)
-        named |= {*re.findall(r"<!-- chips: (\w+) -->", text)}
+        assert writer["page"](path) == text, f"run {kind}.py"
+        assert not re.search(rf"^[ -]*<!-- {kind}: \w+ -->[^\n]", text, re.MULTILINE)
+        named |= {*re.findall(rf"<!-- {kind}: (\w+) -->", text)}
     assert named == {*writer["SENTENCES"]}
 
 
+<<<<<<< HEAD
 def test_pages_say_what_was_measured(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     writer = runpy.run_path(str(ROOT / "benchmarks" / "measured.py"))
@@ -101,9 +103,16 @@ def test_numbers_of_the_readme_come_from_records():
     said = re.sub(r"```.*?```|\]\([^)]*\)|<[^>]+>|`[^`]*`|\[!\[.*", "", said, flags=re.DOTALL)
     numbers = {*re.findall(r"\d[\d.,]*\d|\d", said)}
     assert numbers <= {"0", "1"}, "numbers are written by a script"  # 0 and 1: sides of the plot
+=======
+def test_the_page_has_the_cuts_that_were_recorded(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    writer = runpy.run_path(str(ROOT / "benchmarks" / "block_cuts.py"))
+    assert writer["page"]() == (ROOT / "docs" / "results.md").read_text(), "block_cuts.py --page"
+>>>>>>> main
 
 
 BENCHMARKS: dict[str, list[str]] = {
+    "block_cuts.py": ["--rows", "16", "--seeds", "1", "--epochs", "1", "--shares", "0.5"],
     "cifar10_sweep.py": [
         *("--data", "{folder}/images.npz", "--epochs", "1", "--rows", "40"),
         *("--heads", "linear", "spectral", "--pairs", "1e-3,1", "--dropouts", "0.2"),

@@ -10,7 +10,7 @@ from torch import nn
 
 from torchsparcs import CompactNetwork, extract, load, save, spectralize
 from torchsparcs.blocks.spectral import spectral_blocks
-from torchsparcs.blocks.tracing import called, tensors_in
+from torchsparcs.training.nests import called, tensors_in
 
 TOKENS = torch.randn(4, 5, 8)
 

@@ -12,6 +12,7 @@ from torch import nn
 from torchsparcs import CompactNetwork, SpectralNetwork, extract, to_onnx
 from torchsparcs.export.writing import to_torch_export
 from torchsparcs.spectral.activations import ACTIVATIONS
+from torchsparcs.training.nests import called, tensors_in
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -205,3 +206,60 @@ def test_its_weights_can_be_made_bytes(tmp_path):
     (got,) = session_of(tmp_path / "bytes.onnx").run(None, {"input": x.numpy()})
     expected = network(x).detach()
     assert (torch.from_numpy(got) - expected).abs().max() < 0.1 * expected.abs().max()
+
+
+class Several(nn.Module):
+    """Two inputs, the second by its name alone; several outputs, some inside others."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 4), nn.Linear(2, 4)
+
+    def forward(self, x, *, other):
+        hidden = self.first(x) + self.second(other)
+        return {"logits": hidden, "inner": (hidden.relu(), hidden.tanh()), "cache": None}
+
+
+class Pair(nn.Bilinear):
+    def forward(self, x, y):
+        return super().forward(x, y), x.sum(dim=1) > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "example", "names", "outputs"),
+    [
+        (
+            Several(),
+            {"x": torch.randn(4, 3), "other": torch.randn(4, 2)},
+            ["x", "other"],
+            ["logits", "inner_0", "inner_1"],
+        ),
+        (
+            Pair(3, 2, 4),
+            (torch.randn(4, 3), torch.randn(4, 2)),
+            ["input_0", "input_1"],
+            ["output_0", "output_1"],
+        ),
+    ],
+)
+def test_several_inputs_and_outputs(tmp_path, model, example, names, outputs):
+    path = tmp_path / "model.onnx"
+    to_onnx(model, path, example=example)
+    session = session_of(path)
+    assert [one.name for one in session.get_inputs()] == names
+    assert [one.name for one in session.get_outputs()] == outputs
+    rows = [torch.randn(9, 3), torch.randn(9, 2)]
+    got = session.run(None, {n: row.numpy() for n, row in zip(names, rows, strict=True)})
+    given = called(model, dict(zip(names, rows, strict=True)) if names[0] == "x" else tuple(rows))
+    for one, expected in zip(got, tensors_in(given), strict=True):
+        torch.testing.assert_close(torch.from_numpy(one), expected.detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_an_output_that_has_the_name_of_an_input(tmp_path):
+    class Same(nn.Linear):
+        def forward(self, x):
+            return {"x": super().forward(x)}
+
+    with pytest.raises(ValueError, match=r"names of their own.*Got 'x' and 'x'"):
+        to_onnx(Same(3, 4), tmp_path / "model.onnx", example={"x": torch.randn(2, 3)})
+    assert not (tmp_path / "model.onnx").exists()

@@ -1,11 +1,15 @@
 """Teachers of any form say the same; bad ones are told; their pupils learn from them."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from shell import sparcs
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GroupKFold
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from torch import nn
 
@@ -18,7 +22,10 @@ from torchsparcs import (
     search,
     to_onnx,
 )
+from torchsparcs.report.page import page_of
+from torchsparcs.searching.folded import FoldedData
 from torchsparcs.searching.lesson import Lesson
+from torchsparcs.searching.refitted_teachers import lesson_of
 from torchsparcs.searching.teachers import Teacher, labels_of
 from torchsparcs.tables.made_rows import made_rows
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
@@ -242,3 +249,152 @@ class TestPupils:
         again = SparcsRegressor(steps=20, widths=(8,), validation=2, warm_start=True).fit(X, KINK)
         with pytest.raises(ValueError, match="no teacher in a fit that goes on"):
             again.set_params(teacher=model).fit(X, KINK)
+
+
+class Recorder:
+    """Fits teachers that remember the rows they have seen, by their first column."""
+
+    def __init__(self):
+        self.seen, self.asked = [], []
+
+    def __call__(self, X, y):
+        self.seen.append({*X[:, 0]})
+        self.asked.append(set())
+        place, known = len(self.seen) - 1, {*TABLE_IDS}
+
+        def answer(rows):
+            self.asked[place] |= {*rows[:, 0]} & known if {*rows[:, 0]} <= known else set()
+            return np.full(len(rows), y.mean())
+
+        return answer
+
+
+TABLE_IDS = X[:, 0]
+
+
+class TestOutOfFold:
+    def test_nobody_answers_a_row_that_it_has_seen_nor_sees_one_that_judges(self):
+        recorder = Recorder()
+        result = search(X, KINK, teacher_fit=recorder, **QUICK)
+        assert result.settings["teacher_is_refitted"]
+        assert len(recorder.seen) == 3 * 5  # two fits that are judged, and one to all rows
+        for seen, asked in zip(recorder.seen, recorder.asked, strict=True):
+            assert asked
+            assert not seen & asked
+        fits = [recorder.seen[start : start + 5] for start in (0, 5, 10)]
+        asked = [set.union(*recorder.asked[start : start + 5]) for start in (0, 5, 10)]
+        for some, rows in zip(fits, asked, strict=True):
+            assert set.union(*some) == rows
+        assert asked[0] | asked[1] == asked[2] == {*TABLE_IDS}
+        assert not asked[0] & asked[1]
+
+    def test_what_memorises_has_nothing_of_the_labels(self):
+        noise = DRAW.integers(0, 2, ROWS)
+        preprocessing = Preprocessing(Inputs.fit(X), Target.fit(noise))
+        folded = FoldedData.of(preprocessing, X, noise, None, validation=2, seed=0)
+        memory = KNeighborsClassifier(1)
+
+        def known(teacher, teacher_fit):
+            rows = X, noise
+            lesson = lesson_of(teacher, teacher_fit, folded, preprocessing, rows, X[:4], 0)
+            assert folded.taught(lesson).lesson.said.shape[-2:] == (ROWS, 1)
+            return ((lesson.said[..., 0] > 0.5).numpy() == noise).mean(axis=-1)
+
+        assert known(KNeighborsClassifier(1).fit(X, noise), None) == 1
+        assert (known(None, memory)[2:] < 0.65).all()
+        assert not hasattr(memory, "classes_")  # copies of it were fitted
+
+    def test_groups_stay_together(self):
+        recorder, groups = Recorder(), np.arange(ROWS) // 3
+        options = {**QUICK, "validation": GroupKFold(2)}
+        search(X, KINK, teacher_fit=recorder, groups=groups, **options)
+        of_row = dict(zip(TABLE_IDS, groups, strict=True))
+        for seen, asked in zip(recorder.seen, recorder.asked, strict=True):
+            assert not {of_row[row] for row in seen} & {of_row[row] for row in asked}
+
+    def test_a_part_may_lack_a_class(self):
+        rare = np.where(np.arange(ROWS) < 2, "rare", SIDES)
+        found = search(X, rare, teacher_fit=LogisticRegression(), scoring="accuracy", **QUICK)
+        assert found.target.classes == ("down", "rare", "up")
+
+    def test_estimators_take_one_to_fit(self):
+        pupil = SparcsClassifier(
+            steps=20, widths=(8,), validation=2, teacher_fit=LogisticRegression(), random_state=0
+        )
+        assert pupil.fit(X, SIDES).score(X, SIDES) > 0.9
+        assert pupil.result_.settings["teacher"] == "LogisticRegression"
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"teacher": LinearRegression().fit(X, KINK)}, "teacher_fit to fit some. Got both"),
+            ({"teacher_fit": 3}, "function of rows and their targets.*Got int"),
+            ({"teacher_fit": lambda X: None}, "to fit a teacher to 60 rows: <lambda> ended with"),
+            ({"teacher_fit": lambda X, y: None}, "Expected a teacher: .*Got NoneType"),
+        ],
+    )
+    def test_bad_ones_are_told(self, options, words):
+        options = {"teacher_fit": LinearRegression(), **options, **QUICK}
+        with pytest.raises(ValueError, match=words):
+            search(X, KINK, **options)
+
+
+class TestKeptFidelity:
+    def test_the_folder_and_the_page_have_it(self, tmp_path):
+        model = LogisticRegression().fit(X, SIDES)
+        result = search(X, SIDES, teacher=model, **QUICK)
+        assert 'id="fidelity"' not in page_of(result)
+        kept = result.fidelity(model, X, SIDES, keep=True)
+        assert kept.rows == ROWS
+        assert kept.correlation > 0.9
+        assert kept.teacher_bytes > 100
+        chances = result.predict_proba(X)[kept.disagreed[0]].max()
+        assert f"({chances:.0%})" in kept.said[0]
+        assert kept.labels[0] == SIDES[kept.disagreed[0]]
+        result.settings["fidelity"]["teacher"] = "<b>"
+        result.save(tmp_path / "run")
+        again = load_result(tmp_path / "run")
+        assert again.settings["fidelity"] == result.settings["fidelity"]
+        page = page_of(again)
+        assert f"{100 * kept.agreement:.1f} % the class that &lt;b&gt; gives" in page
+        assert f"<td>{kept.teacher_score:.4f}</td>" in page
+        assert f'<th scope="row">{kept.disagreed[0] + 1}</th>' in page
+
+    def test_a_search_with_rows_apart_keeps_it(self):
+        options = {**QUICK, "validation": (X[100:], SIDES[100:])}
+        result = search(X[:100], SIDES[:100], teacher_fit=LogisticRegression(), **options)
+        model = LogisticRegression().fit(X[:100], SIDES[:100])
+        kept = result.settings["fidelity"]
+        assert (kept["rows"], kept["teacher"]) == (50, "LogisticRegression")
+        assert kept["teacher_score"] == pytest.approx(model.score(X[100:], SIDES[100:]))
+        assert "fidelity" not in search(X[:100], SIDES[:100], **options).settings
+
+    def test_of_numbers_without_labels(self):
+        result = search(X, KINK, **QUICK)
+        kept = result.fidelity(lambda X: np.full(len(X), 7.0), X, keep=True)
+        assert math.isnan(kept.correlation)
+        assert (kept.labels, kept.teacher_bytes) == ((), None)
+        page = page_of(result)
+        assert "correlates with &lt;lambda&gt; by nothing" in page
+        assert "score against the labels" not in page
+
+    def test_the_command_tells_and_writes_it(self, tmp_path):
+        """Without a target in the table the teacher's answers are the target."""
+        taught = search(FRAME, SIDES, **QUICK)
+        to_onnx(taught.deployed("linear"), tmp_path / "model.onnx")
+        FRAME.to_csv(tmp_path / "rows.csv", index=False)
+        FRAME.assign(target=np.where(SIDES == "up", 1, 0)).to_csv(tmp_path / "t.csv", index=False)
+        run, teacher = tmp_path / "run", ("--teacher", tmp_path / "model.onnx")
+        short = ("--steps", 20, "--widths", 4, "--out", run)
+        told = sparcs("search", tmp_path / "rows.csv", *teacher, "--task", "classification", *short)
+        assert told.code == 0, told
+        assert "no target, so that scores are agreement with the teacher" in told.out
+        assert "scores are agreement with what model.onnx says" in told.out
+        assert load_result(run).best().score > 0.9
+        assert "agreement with the teacher" in (run / "report.html").read_text()
+        told = sparcs("report", run, *teacher, "--data", tmp_path / "t.csv")
+        assert told.code == 0, told
+        assert "agreement with model.onnx on 150 rows: " in told.out
+        assert 'id="fidelity"' in (run / "report.html").read_text()
+        assert sparcs("report", run, *teacher).code == 2
+        assert "Expected a target" in sparcs("search", tmp_path / "rows.csv").err

@@ -159,6 +159,14 @@ def test_extreme_numbers_are_standardised():
         Inputs.fit([[-1.7e308], [1.7e308]])
 
 
+def test_a_program_may_have_made_errors_of_numpys_warnings():
+    X = np.column_stack([np.arange(200.0), np.arange(200) == 0, np.full(200, np.nan)])
+    X[0, 2] = 1e-200
+    with np.errstate(all="raise"):  # as some libraries leave it for all others
+        inputs = Inputs.fit(X)
+        assert torch.isfinite(inputs.transform(X)).all()
+
+
 @pytest.mark.parametrize(
     ("name", "task"),
     [

@@ -1,5 +1,6 @@
 """Several processes at one training or one search: the outcome is that of a single one."""
 
+import copy
 import multiprocessing
 import os
 import signal
@@ -16,12 +17,17 @@ import torch
 import torch.distributed as dist
 from sockets import children_of
 from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.fsdp import fully_shard
 
 from torchsparcs import (
     Population,
     SearchConfig,
     SpectralNetwork,
     TrainConfig,
+    attach_penalty,
+    eigenvalue_penalty,
+    extract,
     load_result,
     parameter_groups,
     search,
@@ -104,6 +110,42 @@ def test_calls_of_other_kinds_are_no_same_call(monkeypatch):
         Ranks(1, 2).same_call() as given,
     ):
         given |= {"rows": 5}
+
+
+def trained_in_parts(is_shared_out):
+    """Counts, penalty and answers after it is extracted of a network trained in every process."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), SpectralNetwork([4, 11, 1]))
+    nn.init.normal_(model[1].hidden_eigenvalues[0])
+    plain, (x, y) = copy.deepcopy(model), kinks(64)
+    rank = Ranks.current().rank
+    part = slice(32 * rank, 32 * rank + 32) if is_shared_out else slice(None)
+    if is_shared_out:
+        fully_shard(model, mesh=dist.init_device_mesh("cpu", (WORLD,)))
+    optimizer = torch.optim.AdamW(parameter_groups(model, lr=1e-2))
+    attach_penalty(model, optimizer, 3e-2)
+    for _ in range(12):
+        optimizer.zero_grad()
+        (model(x[part]).squeeze(1) - y[part]).square().mean().backward()
+        optimizer.step()
+    counts = model[1].recruited, eigenvalue_penalty(model).item()
+    if is_shared_out:
+        with pytest.raises(ValueError, match="Expected whole tensors"):
+            extract(model)
+    options = StateDictOptions(full_state_dict=True)
+    whole = get_model_state_dict(model, options=options) if is_shared_out else model.state_dict()
+    plain.load_state_dict(whole)
+    return *counts, extract(plain)(x).detach().numpy()
+
+
+def test_parameters_that_are_shared_out(tmp_path):
+    """By ``fully_shard`` of torch: the outcome is that of one process."""
+    count, penalty, answers = trained_in_parts(is_shared_out=False)
+    assert 0 < count[0] < 11
+    for found in in_processes(lambda: trained_in_parts(is_shared_out=True), tmp_path):
+        assert found[0] == count
+        assert found[1] == pytest.approx(penalty, rel=1e-4)
+        np.testing.assert_allclose(found[2], answers, atol=1e-4)
 
 
 class TestTraining:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.blocks.layers import axis_of, has_own_weights, with_channels, with_units
-from torchsparcs.blocks.tracing import called, tensors_in
+from torchsparcs.training.nests import called, tensors_in
 from torchsparcs.training.tasks import evaluation_mode
 
 TOLERANCE = 1e-3  # of the largest number: other sizes may be rounded in another way

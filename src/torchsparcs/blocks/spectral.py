@@ -20,10 +20,10 @@ from torch.nn.utils import parametrize
 
 from torchsparcs.blocks.finding import Block
 from torchsparcs.blocks.layers import NORMS, axis_of, is_transposed, weight_of
-from torchsparcs.blocks.tracing import called
 from torchsparcs.spectral import equations
 from torchsparcs.spectral.layer_kinds import CONVOLUTIONS
 from torchsparcs.spectral.network import SpectralModule
+from torchsparcs.training.nests import called
 from torchsparcs.training.tasks import evaluation_mode
 
 

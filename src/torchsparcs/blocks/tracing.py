@@ -6,14 +6,15 @@ between: the model may be written in any way.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from torchsparcs.blocks.layers import is_between, is_layer
+from torchsparcs.training.nests import called, tensors_in
 from torchsparcs.training.tasks import restored_mode
 
 
@@ -87,25 +88,6 @@ def traced(model: nn.Module, example: Any) -> Trace:
             hook.remove()
     ends = {leaf for tensor in tensors_in(output) for leaf in leaves_of(tensor)}
     return Trace(calls, ends, marks)
-
-
-def called(model: nn.Module, example: Any) -> Any:
-    """``model`` of an input, of several, or of named ones."""
-    if isinstance(example, Mapping):
-        return model(**example)
-    return model(*example) if isinstance(example, tuple) else model(example)
-
-
-def tensors_in(output: Any) -> Iterator[Tensor]:
-    """The tensors of what a model gave: one, or any nest of lists, dicts and dataclasses."""
-    if isinstance(output, Tensor):
-        yield output
-    elif isinstance(output, Mapping):
-        yield from (one for value in output.values() for one in tensors_in(value))
-    elif isinstance(output, (list, tuple)):
-        yield from (one for value in output for one in tensors_in(value))
-    elif is_dataclass(output):
-        yield from (one for f in fields(output) for one in tensors_in(getattr(output, f.name)))
 
 
 def leaves_of(tensor: Tensor) -> dict[int, None]:

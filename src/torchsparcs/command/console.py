@@ -102,6 +102,9 @@ def print_front(console: Console, result: SearchResult, pick: str | int) -> None
     console.print(table)
     console.print()
     console.print(_verdict(result, pick))
+    if result.settings.get("teacher_is_target"):
+        name = visible(result.settings["teacher"])
+        console.print(f"There was no target: scores are agreement with what {name} says.")
     if (ended := ended_by(result.settings)) is not None:
         console.print(f"The search was ended {ended}: with more time it may find better networks.")
     console.print()

@@ -26,12 +26,25 @@ def write_report(
             help="By default report.html in the run folder, which is written anew.",
         ),
     ] = None,
+    teacher: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A model as ONNX: the page says what was kept of it, on --data."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Rows that neither the search nor the teacher has seen."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the FILE of --out.")] = False,
 ) -> None:
     """Write the page about a search: one file, for any browser."""
+    if (teacher is None) != (data is None):
+        given, lacking = ("--data", "--teacher") if teacher is None else ("--teacher", "--data")
+        raise typer.BadParameter(f"Expected {lacking} with it.", param_hint=given)
     with loading():
         from torchsparcs.command import runs
-    runs.write_report(run, out, force=force)
+    runs.write_report(run, out, teacher=teacher, data=data, force=force)
 
 
 def predict(

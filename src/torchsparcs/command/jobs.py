@@ -36,6 +36,7 @@ from torchsparcs.version import __version__
 
 LARGE = 2**28  # bytes of a file that is not read whole
 PACKED = 8  # times that text is smaller once it is compressed
+WITHOUT_TARGET = "no target, so that scores are agreement with the teacher"
 JOB = "job.json"  # what is to be done, beside what is done so far
 
 
@@ -185,14 +186,20 @@ class Job(Record):
                 drop=[name for name in self.drop if name not in splits],
                 text=text_kinds(parsed_kinds(self.kinds)),
                 sheet=self.sheet,
+                may_lack=self.teacher is not None,
             )
-        X, y, _, _ = counted_rows(dataset.X, dataset.y, None)
+        X, y = dataset.X, dataset.y
+        if y is not None:
+            X, y, _, _ = counted_rows(X, y, None)
         validation, groups = self.validation, None
         if splits:
             validation, groups = split_by(X, self.group, self.time, self.validation)
             X = X.drop(columns=[n for n in splits if n == self.group or n in self.drop])
         rows, columns = X.shape
-        console.print(summary(path.name, rows, columns, Target.fit(y, self.task)))
+        if y is None:
+            console.print(f"{path.name}: {rows:,} rows, {columns:,} columns; {WITHOUT_TARGET}")
+        else:
+            console.print(summary(path.name, rows, columns, Target.fit(y, self.task)))
         return X, y, validation, groups
 
     def _described(self, result: SearchResult) -> SearchResult:

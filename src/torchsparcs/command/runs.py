@@ -40,14 +40,41 @@ def show(run: Path) -> None:
     print_facts(console, settings)
 
 
-def write_report(run: Path, out: Path | None, *, force: bool) -> None:
-    """Write the page into the folder, or to the file ``out``."""
+def write_report(
+    run: Path,
+    out: Path | None,
+    *,
+    teacher: Path | None = None,
+    data: str | None = None,
+    force: bool,
+) -> None:
+    """Write the page into the folder, or to the file ``out``.
+
+    With a ``teacher`` it says what the picked network kept of it on the rows ``data``.
+    """
     result = _loaded(run)
     path = run / "report.html" if out is None else out
     if out is not None:
         _check_file(path, force)
+    if teacher is not None and data is not None:
+        tell(_kept(result, teacher, data))
     result.report(path, folder=run, force=True)
     tell(f"{path.stat().st_size / 1e6:.1f} MB in {path}")
+
+
+def _kept(result: SearchResult, teacher: Path, data: str) -> str:
+    """What the picked network kept of a teacher, in a line; the result remembers it."""
+    if result.preprocessing is None:
+        raise ValueError("Expected a search of a table for a teacher. This is one of a network.")
+    X, y = _rows_of(result, data)
+    if y is not None:
+        X, y, _ = with_targets(X, y)
+    kept = result.fidelity(teacher, X, y, _rule(result, None), keep=True)
+    what = "correlation" if result.target.classes is None else "agreement"
+    scores = ""
+    if kept.score is not None:
+        scores = f"; score {kept.score:.4f}, the teacher's {kept.teacher_score:.4f}"
+    return f"{what} with {kept.teacher} on {kept.rows:,} rows: {kept.agreement:.4f}{scores}"
 
 
 def predict(
@@ -161,6 +188,8 @@ def export(
     tell(note.format(settings=run / "settings.json", path=str(path)))
     if cost:
         tell(cost)
+    elif format == "c" and result.settings.get("int8"):
+        tell("It is in float; the bytes of this search are those of int8: --int8 --data ROWS.")
     if chip is not None:
         if written is None:
             bare = result.preprocessing is None

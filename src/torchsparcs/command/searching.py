@@ -154,7 +154,8 @@ def search(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A model as ONNX whose answers networks may learn from.",
+            help="A model as ONNX whose answers networks may learn from; without a target they are "
+            "the target.",
         ),
     ] = None,
     cost: Annotated[

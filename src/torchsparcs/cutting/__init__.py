@@ -10,4 +10,5 @@ __all__ = [
     "neurons",
     "pruning",
     "removal",
+    "units",
 ]

@@ -8,19 +8,20 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.blocks.finding import blocks_of, check_own_weights, matching
 from torchsparcs.blocks.spectral import made_plain, spectral_blocks
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.direct import direct_space, fold_constants, keep_neurons, simplified
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.cutting.ladder import RefineConfig, some_rows
+from torchsparcs.cutting.ladder import RefineConfig
 from torchsparcs.cutting.model_ladder import refine_model
 from torchsparcs.cutting.refinement import refine
-from torchsparcs.cutting.units import BlockCuts, without_silent_units
+from torchsparcs.cutting.units import block_cuts, without_silent_units
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralModule, SpectralNetwork, spectral_modules
 from torchsparcs.spectral.population import Population
+from torchsparcs.spectral.sharing import is_shared_out
 from torchsparcs.training.data import Data, Pair, batches_of
+from torchsparcs.training.nests import called
 from torchsparcs.training.tasks import LossFunction, check_data, evaluation_mode
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -85,7 +86,8 @@ def extract(
     A model without any spectral network is cut in the same way, where data are given: its plain
     feed-forward blocks lose hidden units. These are found by tracing a call of the model, so that
     it may be anybody's: linear layers or convolutions that write units, others that read them, and
-    between them what keeps the units apart, like an activation, batch normalisation or a gate.
+    between them what keeps the units apart, like an activation, batch normalisation or a gate. The
+    model as it was is the teacher of each fine-tuning (``RefineConfig.teaching``).
 
     >>> x = torch.randn(50, 3)
     >>> plain = nn.Sequential(nn.Linear(3, 40), nn.Tanh(), nn.Linear(40, 1))
@@ -101,9 +103,10 @@ def extract(
         keep: which neurons of each hidden layer stay, (N_k,) bool each, as a pruning curve's
             ``masks`` gives them; the others are cut out in direct space. ``module`` must then be a
             ``SpectralNetwork``.
-        data: training data, as for :func:`train`.
+        data: training data, as for :func:`train`: a pair in memory, or a loader.
         validation: decides how far the cutting may go.
-        task: what the network was trained for, as in ``TrainConfig``.
+        task: what the network was trained for, as in ``TrainConfig``; a loss(output, target) where
+            the model gives more than one tensor.
         config: how much loss may be given up for size.
         target: the plain blocks that are cut, in a model without spectral networks: names of
             modules in or around them, or patterns like ``"layers.*.mlp"``. By default all.
@@ -112,6 +115,7 @@ def extract(
             without spectral networks.
         progress: say on the terminal what is being cut, while data are given.
     """
+    _check_whole(module)
     blocks = spectral_blocks(module)
     networks = [
         part for part in module.modules() if isinstance(part, SpectralModule) and part not in blocks
@@ -151,8 +155,19 @@ def extract(
     if data is None or validation is None or task is None:
         return whole
     if blocks or not networks:
-        targets = [target or "*"] if isinstance(target, str | None) else list(target)
-        return _plain_cut(whole, targets, (data, validation, task, config), budget, progress)
+        unit, largest = budget
+        cuts = block_cuts(whole, data, validation, task, target, unit)
+        return refine_model(
+            whole,
+            data,
+            validation,
+            task,
+            config,
+            cuts=cuts,
+            teaching=(config or RefineConfig()).teaching,
+            largest=largest,
+            progress=progress,
+        )
     if not any(p.requires_grad for network in networks for p in network.parameters()):
         raise ValueError(
             "Expected a spectral network that is not frozen, where data are given. All are: "
@@ -174,6 +189,16 @@ def extract(
     return _compared(model, module)
 
 
+def _check_whole(module: nn.Module) -> None:
+    if any(map(is_shared_out, module.parameters())):
+        raise ValueError(
+            "Expected whole tensors. Got a model whose parameters are shared out over processes "
+            "(fully_shard): load what get_model_state_dict(model, options=StateDictOptions("
+            "full_state_dict=True)) of torch.distributed.checkpoint.state_dict gives into one that "
+            "is built as this was, and extract that."
+        )
+
+
 def _checked_budget(
     max_parameters: int | None, max_macs: int | None, *, is_plain: bool, has_data: bool
 ) -> tuple[str, int | None]:
@@ -193,28 +218,6 @@ def _checked_budget(
             "without a budget first, then cut the plain model."
         )
     return next(iter(asked.items()), ("parameters", None))
-
-
-def _plain_cut(
-    module: nn.Module,
-    targets: Sequence[str],
-    given: Given,
-    budget: tuple[str, int | None],
-    progress: bool,
-) -> nn.Module:
-    """A copy of ``module`` with fewer units in its plain blocks."""
-    data, validation, task, config = given
-    for name, part in (("data", data), ("validation data", validation)):
-        check_data(module, part, task, name=name)
-    like = next(p for p in module.parameters() if p.is_floating_point())
-    example = some_rows(data, 2, 0, like)[0][0]
-    blocks, reasons = blocks_of(module, example)
-    chosen = matching(blocks, reasons, targets)
-    check_own_weights(module, chosen)
-    cuts = BlockCuts(chosen, example, budget[0])
-    return refine_model(
-        module, data, validation, task, config, cuts=cuts, largest=budget[1], progress=progress
-    )
 
 
 def _compared(result: nn.Module, module: nn.Module) -> nn.Module:
@@ -300,8 +303,9 @@ def _features(module: nn.Module, networks: list[SpectralModule], data: Data) -> 
         with evaluation_mode(module):
             for x, y in batches_of(data, 1024, like=head.output_eigenvalues):
                 seen.clear()
-                output = module(x)
-                if len(seen) != 1 or not torch.equal(seen[0][1].flatten(), output.flatten()):
+                output = called(module, x)
+                is_head = len(seen) == 1 and isinstance(output, Tensor)
+                if not is_head or not torch.equal(seen[0][1].flatten(), output.flatten()):
                     return None
                 pairs.append((seen[0][0], y))
     finally:

@@ -9,8 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from torchsparcs.training.config import TrainConfig, check_amounts, check_counts
-from torchsparcs.training.data import Data, Pair, batches_of, is_pair
-from torchsparcs.training.tasks import LossFunction, predict, resolve_task
+from torchsparcs.training.data import Data, Pair, batches_of, is_pair, placed
+from torchsparcs.training.nests import rows_in, rows_of
+from torchsparcs.training.tasks import (
+    LossFunction,
+    evaluate,
+    gives_tensors,
+    predict,
+    resolve_task,
+)
 
 AT_ONCE = 64  # rows that a cut looks at
 PASSED_OVER = 2  # rungs with too high a loss before it is given up
@@ -189,12 +196,14 @@ class RefineConfig:
 
     Attributes:
         tolerance: what may be given up, as a share of the loss of one answer for all rows, the mean
-            of the network's outputs.
+            of the network's outputs; of the network's own loss where its outputs are several.
         slack: a cut block of a dense network that is cut by itself may cost that many times the
             tolerance before it is fine-tuned.
         rows: training rows used for least squares; at most 2,000 for convolutions and for several
             networks at once.
         epochs, lr, batch_size: of each fine-tuning.
+        teaching: where plain blocks are cut, the share of each fine-tuning's loss that asks for
+            what the model before the cuts says, and what its blocks give; zero for targets alone.
     """
 
     tolerance: float = 1e-3
@@ -204,10 +213,13 @@ class RefineConfig:
     lr: float = 2e-3
     batch_size: int = 1024
     seed: int = 0
+    teaching: float = 0.5
 
     def __post_init__(self) -> None:
         check_counts(self, "rows", "epochs", "batch_size")
-        check_amounts(self, "tolerance", "slack", "lr")
+        check_amounts(self, "tolerance", "slack", "lr", "teaching")
+        if self.teaching > 1:
+            raise ValueError(f"Expected teaching to be between 0 and 1. Got {self.teaching!r}.")
 
     def tuning(self, task: str | LossFunction, **options: Any) -> TrainConfig:
         """The config of a fine-tuning."""
@@ -222,7 +234,13 @@ class RefineConfig:
 
 
 def constant_loss(network: nn.Module, validation: Data, task: str | LossFunction) -> float:
-    """The loss of predicting the network's mean output for every row."""
+    """The loss of predicting the network's mean output for every row.
+
+    Where a loss of one's own takes other things than one tensor and another, it is the loss of the
+    network itself: there is no mean of such answers.
+    """
+    if callable(task) and not gives_tensors(network, validation):
+        return evaluate(network, validation, task).loss
     output, target, _ = predict(network, validation)
     constant = output.flatten(0, -2).mean(dim=0).expand_as(output)
     return resolve_task(task).loss(constant, target).item()
@@ -231,13 +249,13 @@ def constant_loss(network: nn.Module, validation: Data, task: str | LossFunction
 def some_rows(data: Data, count: int, seed: int, like: Tensor) -> list[Pair]:
     """At most ``count`` rows in small batches: drawn at random from memory, or a loader's first."""
     if is_pair(data):
-        x, y = (torch.as_tensor(part) for part in data)
-        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:count]
-        data = x[order.to(x.device)], y[order.to(y.device)]
+        x, y = placed(data, None)
+        order = torch.randperm(rows_of(x), generator=torch.Generator().manual_seed(seed))[:count]
+        data = rows_in(x, order), rows_in(y, order)
     rows: list[Pair] = []
     for x, y in batches_of(data, AT_ONCE, like=like):
-        rows.append((x[:count], y[:count]))
-        count -= len(x)
+        rows.append((rows_in(x, slice(count)), rows_in(y, slice(count))))
+        count -= rows_of(x)
         if count <= 0:
             break
     if not rows:

@@ -23,6 +23,7 @@ from torchsparcs.cutting.ladder import (
 )
 from torchsparcs.cutting.layers import as_good_as, chain_cuts
 from torchsparcs.cutting.models import cut_model, size_of
+from torchsparcs.cutting.teacher import Teacher
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Data, Pair, in_memory, is_pair, placed
 from torchsparcs.training.deadline import Turn
@@ -51,6 +52,10 @@ class Cuts(Protocol):
     @property
     def unit(self) -> str: ...
 
+    @property
+    def stays(self) -> Sequence[str]:
+        """Names of modules around what can go, that give something as wide as before."""
+
     def size(self, model: nn.Module) -> int: ...
 
     def cut(
@@ -63,6 +68,7 @@ class CompactCuts:
     """The compact networks inside a model, or the chain that it is."""
 
     unit = "parameters"
+    stays: Sequence[str] = ()
 
     def size(self, model: nn.Module) -> int:
         return size_of(model)
@@ -101,6 +107,7 @@ class ModelFamily(Generic[Verdict]):
         map: calls a function on items, one for each fit.
         turn: the time that each of so many fine-tunings has, None for any.
         cuts: what can go.
+        teacher: what fine-tunings listen to beside the targets.
     """
 
     fits: Sequence[Fit]
@@ -111,6 +118,7 @@ class ModelFamily(Generic[Verdict]):
     map: Callable[[Callable[[Any], Any], list[Any]], list[Any]] = _one_by_one
     turn: Callable[[int], Turn | None] = _any_time
     cuts: Cuts = field(default_factory=CompactCuts)
+    teacher: Teacher | None = None
 
     def size(self, network: nn.Module) -> int:
         return self.cuts.size(network)
@@ -144,7 +152,7 @@ class ModelFamily(Generic[Verdict]):
 
     def _tuned(self, models: list[nn.Module], tuning: TrainConfig) -> list[nn.Module] | None:
         pairs, turn = zip(models, self.fits, strict=True), self.turn(len(models))
-        items = [(model, fit, tuning, self.normalise, turn) for model, fit in pairs]
+        items = [(model, fit, tuning, self.normalise, turn, self.teacher) for model, fit in pairs]
         tuned = self.map(_tune, items)
         return None if None in tuned else tuned
 
@@ -152,15 +160,20 @@ class ModelFamily(Generic[Verdict]):
         return [self.verdict(models) for models in groups]
 
 
-def _tune(item: tuple[nn.Module, Fit, TrainConfig, bool, Turn | None]) -> nn.Module | None:
+def _tune(
+    item: tuple[nn.Module, Fit, TrainConfig, bool, Turn | None, Teacher | None],
+) -> nn.Module | None:
     """A copy of the model fine-tuned; None where that diverges."""
-    model, fit, tuning, normalise, turn = item
+    model, fit, tuning, normalise, turn, teacher = item
     until = None if turn is None else turn.begun()
     fitted: nn.Module = copy.deepcopy(model)
     if normalise and isinstance(model, CompactChain):
         fitted = NormalisedChain(model, torch.cat([x for x, _ in fit.looked_at]))
+    trained = fitted
+    if teacher is not None:
+        trained, tuning = teacher.taught(fitted, tuning)
     try:
-        train(fitted, fit.data, tuning, weights=fit.weights, progress=False, _deadline=until)
+        train(trained, fit.data, tuning, weights=fit.weights, progress=False, _deadline=until)
     except NonFiniteLossError:
         return None
     return fitted.folded() if isinstance(fitted, NormalisedChain) else fitted
@@ -227,10 +240,12 @@ def model_rungs(
     normalise: bool = False,
     through: int | None = None,
     cuts: Cuts | None = None,
+    teaching: float = 0.0,
 ) -> Iterator[Rung[nn.Module, Evaluation]]:
     """The rungs of one ``model``, fine-tuned on ``data`` and judged on ``validation``.
 
-    A cut looks at ``rows`` of the data; the other options are those of :func:`descend`.
+    A cut looks at ``rows`` of the data; the other options are those of :func:`descend`, and the
+    share that ``model`` itself has in each fine-tuning, as its teacher.
     """
     batch = JUDGED_AT_ONCE * tuning.batch_size
 
@@ -238,8 +253,9 @@ def model_rungs(
         return evaluate(models[-1], validation, tuning.task, batch_size=batch)
 
     fit = Fit(data, some_rows(data, rows, tuning.seed, next(model.parameters())))
-    family = ModelFamily([fit], verdict, tuning.task, normalise, cuts=cuts or CompactCuts())
-    constant = constant_loss(model, validation, tuning.task)
+    cuts, constant = cuts or CompactCuts(), constant_loss(model, validation, tuning.task)
+    teacher = Teacher(model, tuning.task, teaching, cuts.stays, constant) if teaching else None
+    family = ModelFamily([fit], verdict, tuning.task, normalise, cuts=cuts, teacher=teacher)
     return descend(
         family,
         [model],
@@ -259,6 +275,7 @@ def refine_model(
     *,
     normalise: bool = False,
     cuts: Cuts | None = None,
+    teaching: float = 0.0,
     largest: int | None = None,
     besides: int = 0,
     progress: bool = True,
@@ -287,6 +304,7 @@ def refine_model(
             normalise=normalise,
             through=largest,
             cuts=cuts,
+            teaching=teaching,
         )
         if largest is None:
             return last_within(rungs, allowance, show, unit=cuts.unit).network

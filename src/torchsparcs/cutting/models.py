@@ -21,6 +21,7 @@ from torchsparcs.cutting.channels import ChannelCutting
 from torchsparcs.cutting.neurons import NeuronCutting
 from torchsparcs.cutting.removal import cut_to_budget
 from torchsparcs.training.data import Pair
+from torchsparcs.training.nests import called, rows_of
 from torchsparcs.training.tasks import LossFunction, Task, resolve_task, restored_mode
 
 RIDGE = 1e-2  # of each source's mean square; with less, weights get too large to train on
@@ -136,7 +137,7 @@ def measured(
 ) -> dict[str, AtPlaces | AtRows]:
     """What ``rows``, in batches, tell of each compact network of ``model``."""
     networks, resolved = compact_networks(model), resolve_task(task)
-    generator, count = torch.Generator().manual_seed(0), sum(len(x) for x, _ in rows)
+    generator, count = torch.Generator().manual_seed(0), sum(rows_of(x) for x, _ in rows)
     seen = {
         name: AtRows(network, count)
         if isinstance(network, CompactChain)
@@ -148,7 +149,7 @@ def measured(
             model, networks, (x, y), resolved, generator
         ):
             gradient = torch.zeros_like(output) if gradient is None else gradient
-            seen[name].add(arrived, gradient, len(x) / count)
+            seen[name].add(arrived, gradient, rows_of(x) / count)
     for name, one in seen.items():
         if not one.parts:
             raise ValueError(f"Expected a model that uses all its networks. {name!r} is not used.")
@@ -161,7 +162,7 @@ def measured(
 class Calls(NamedTuple):
     """What a model gave, and the calls of some modules: name, input and output."""
 
-    output: Tensor
+    output: Any
     made: list[tuple[str, Tensor, Tensor]]
 
 
@@ -174,12 +175,12 @@ def felt_calls(
 ) -> list[tuple[str, Tensor, Tensor, Tensor | None]]:
     """The calls of ``modules``: name, input, output, and what the loss of ``pair`` feels of it."""
     calls = calls_of(model, modules, pair[0])
-    total = task.felt(calls.output, pair[1], generator) * len(pair[0])
+    total = task.felt(calls.output, pair[1], generator) * rows_of(pair[0])
     slopes = torch.autograd.grad(total, [made[2] for made in calls.made], allow_unused=True)
     return [(*made, slope) for made, slope in zip(calls.made, slopes, strict=True)]
 
 
-def calls_of(model: nn.Module, modules: Mapping[str, nn.Module], x: Tensor) -> Calls:
+def calls_of(model: nn.Module, modules: Mapping[str, nn.Module], x: Any) -> Calls:
     """The calls of ``modules`` where ``model`` is given ``x``, in evaluation."""
     made: list[tuple[str, Tensor, Tensor]] = []
 
@@ -195,7 +196,7 @@ def calls_of(model: nn.Module, modules: Mapping[str, nn.Module], x: Tensor) -> C
     try:
         with restored_mode(model):
             model.eval()
-            return Calls(model(x), made)
+            return Calls(called(model, x), made)
     finally:
         for hook in hooks:
             hook.remove()

@@ -15,6 +15,7 @@ from torchsparcs.blocks.layers import axis_of, patches_of, weight_of, with_weigh
 from torchsparcs.cutting.models import felt_calls
 from torchsparcs.cutting.removal import remove_sources_
 from torchsparcs.training.data import Pair
+from torchsparcs.training.nests import rows_of
 from torchsparcs.training.tasks import LossFunction, resolve_task
 
 RIDGE = 1e-3  # of the mean of the diagonal
@@ -40,7 +41,7 @@ def heard_by_readers(
 ) -> dict[str, Heard]:
     """What ``rows``, in batches, tell of each reader of ``blocks``."""
     readers = {name: model.get_submodule(name) for block in blocks for name in block.readers}
-    resolved, count = resolve_task(task), sum(len(x) for x, _ in rows)
+    resolved, count = resolve_task(task), sum(rows_of(x) for x, _ in rows)
     generator = torch.Generator().manual_seed(0)
     heard: dict[str, Heard] = {}
     places: dict[str, int] = {}
@@ -48,7 +49,7 @@ def heard_by_readers(
         for name, arrived, output, slope in felt_calls(model, readers, (x, y), resolved, generator):
             reader = readers[name]
             seen = patches_of(reader, arrived).flatten(1)
-            some = torch.randperm(len(seen), generator=generator)[: SEEN * len(x) // count + 1]
+            some = torch.randperm(len(seen), generator=generator)[: SEEN * rows_of(x) // count + 1]
             seen = seen[some.to(seen.device)].double()
             if name not in heard:
                 size, outs = seen.shape[1], output.shape[axis_of(reader)]

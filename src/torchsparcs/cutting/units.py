@@ -12,14 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchsparcs.blocks.finding import Block
+from torchsparcs.blocks.finding import Block, blocks_of, check_own_weights, matching
 from torchsparcs.blocks.layers import axis_of, weight_of, with_channels
+from torchsparcs.cutting.ladder import some_rows
 from torchsparcs.cutting.models import calls_of
 from torchsparcs.cutting.removal import cut_to_budget
 from torchsparcs.cutting.unit_layers import Heard, Layer, heard_by_readers
 from torchsparcs.spectral.layer_kinds import TRANSPOSED
-from torchsparcs.training.data import Pair
-from torchsparcs.training.tasks import LossFunction
+from torchsparcs.training.data import Data, Pair
+from torchsparcs.training.nests import rows_in
+from torchsparcs.training.tasks import LossFunction, check_data
 
 FEW = 25  # so many units go one at a time, twice as many two at a time, and so on
 ALIKE = 0.5  # partial correlation of two units that must not go together
@@ -146,8 +148,15 @@ class BlockCuts:
     """
 
     blocks: list[Block]
-    example: Tensor
+    example: Any
     unit: str = "parameters"
+
+    @property
+    def stays(self) -> list[str]:
+        """The readers, but for those whose outputs are units of another block."""
+        writers = {name for block in self.blocks for name in block.writers}
+        readers = [name for block in self.blocks for name in block.readers]
+        return [name for name in dict.fromkeys(readers) if name not in writers]
 
     def size(self, model: nn.Module) -> int:
         """How large ``model`` is in that unit."""
@@ -165,7 +174,30 @@ class BlockCuts:
         return {"units": cutting.result()}
 
 
-def macs_of(model: nn.Module, example: Tensor) -> int:
+def block_cuts(
+    model: nn.Module,
+    data: Data,
+    validation: Data,
+    task: str | LossFunction,
+    target: str | Sequence[str] | None,
+    unit: str,
+) -> BlockCuts:
+    """What can go of the plain blocks of ``model`` that ``target`` stands for; by default of all.
+
+    A ValueError says what of the data, or of the blocks, is not as it must be.
+    """
+    for name, part in (("data", data), ("validation data", validation)):
+        check_data(model, part, task, name=name)
+    like = next(p for p in model.parameters() if p.is_floating_point())
+    example = some_rows(data, 2, 0, like)[0][0]
+    blocks, reasons = blocks_of(model, example)
+    targets = [target or "*"] if isinstance(target, str | None) else list(target)
+    chosen = matching(blocks, reasons, targets)
+    check_own_weights(model, chosen)
+    return BlockCuts(chosen, example, unit)
+
+
+def macs_of(model: nn.Module, example: Any) -> int:
     """Multiply-adds of the linear layers and convolutions of ``model`` for one row."""
     layers = {
         name: module
@@ -177,7 +209,7 @@ def macs_of(model: nn.Module, example: Tensor) -> int:
         or type(module).__name__ == "Conv1D"
     }
     total = 0
-    for name, arrived, output in calls_of(model, layers, example[:1]).made:
+    for name, arrived, output in calls_of(model, layers, rows_in(example, slice(1))).made:
         layer = layers[name]
         # a transposed convolution has a product of each weight for each place that it reads
         places = arrived if isinstance(layer, TRANSPOSED) else output

@@ -155,7 +155,7 @@ def model_of(
         HEADS[name].build(setting.hidden, classes),
         members=members,
         channels=setting.channels,
-        image=tuple(images.shape[1:]),  # type: ignore[arg-type]
+        image=tuple(images.shape[1:]),
         dropout=[dropout],
     )
     return model.to(images.device, memory_format=layout_for(images.device))  # type: ignore[call-overload]

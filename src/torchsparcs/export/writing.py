@@ -20,34 +20,40 @@ from torchsparcs.export.onnx_graph import Graph, Traced, onnx_kind
 from torchsparcs.export.onnx_int8 import to_onnx_int8
 from torchsparcs.export.own_columns import ColumnNetwork
 from torchsparcs.export.quantization import QuantizedNetwork
+from torchsparcs.export.several import InARow, named_tensors
 from torchsparcs.files.atomic import write_atomically
+from torchsparcs.files.reading import quoted
 from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.training.nests import called, rows_in, tensors_in
 
 
 def to_onnx(
     network: nn.Module | QuantizedNetwork,
     path: str | Path,
     *,
-    example: torch.Tensor | None = None,
+    example: Any = None,
     metadata: dict[str, str] | None = None,
     encoded: bool = False,
 ) -> None:
     """Write ``network`` as an ONNX model with a dynamic batch axis, checked with onnxruntime.
 
     The model of a ``DeployedNetwork`` has an input for each column of the table that it reads:
-    text (rows,), or numbers (rows,) in float64. Any other model's input is called ``input``. The
-    output is called ``output``. One of int8, by :func:`quantize`, has the form of
+    text (rows,), or numbers (rows,) in float64. Any other model's input is called ``input``, the
+    output ``output``; several are called by the names they have in dicts, or ``input_0`` and so on.
+    One of int8, by :func:`quantize`, has the form of
     :mod:`torchsparcs.export.onnx_int8`.
 
     Args:
-        example: an input, (batch, ...); needed for chains and modules of others.
+        example: an input, (batch, ...), a tuple of several or a dict of named ones; needed for
+            chains and modules of others. The first axis of all is the batch.
         metadata: texts by name, which travel in the file; a ``DeployedNetwork`` has its own.
         encoded: whether a ``DeployedNetwork`` takes one ``input`` of encoded columns instead,
             (rows, columns) in float32.
     """
     if isinstance(network, QuantizedNetwork):
         return to_onnx_int8(network, path)
-    is_plain = _is_plain(network) and (example is None or example.dim() == 2)
+    is_one = example is None or isinstance(example, torch.Tensor)
+    is_plain = _is_plain(network) and is_one and (example is None or example.dim() == 2)
     try:
         import onnx  # noqa: F401
         import onnxruntime
@@ -71,27 +77,31 @@ def to_onnx(
     example = _example_of(network) if example is None else example
     if metadata is None and isinstance(network, (DeployedNetwork, ColumnNetwork)):
         metadata = network.metadata
+    names = [name for name, _ in named_tensors(example, "input")]
     if is_plain:
         module, example = module.cpu(), example.cpu()
         model = _traced(module, example)
     else:
-        model = _exported(module, example)
+        model = _exported(module, example, names)
     for name, text in (metadata or {}).items():
         model.metadata_props.add(key=name, value=text)
     content = model.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    for rows in (example, example[:1]):
+    for rows in (example, rows_in(example, slice(1))):
         if isinstance(network, ColumnNetwork):
-            (got,) = session.run(None, network.feed(rows))
+            answers = session.run(None, network.feed(rows))
         else:
-            (got,) = session.run(None, {"input": rows.cpu().numpy()})
+            tensors = [tensor.cpu().numpy() for tensor in tensors_in(rows)]
+            answers = session.run(None, dict(zip(names, tensors, strict=True)))
         with torch.no_grad():
-            expected = module(rows).cpu().numpy()
-        if not np.allclose(got, expected, rtol=1e-5, atol=1e-5 * max(1.0, abs(expected).max())):
-            raise RuntimeError(
-                f"The ONNX model computes something else than the network: they differ by "
-                f"{abs(got - expected).max()}. Nothing was written."
-            )
+            outputs = [output.cpu().numpy() for output in tensors_in(called(module, rows))]
+        for got, expected in zip(answers, outputs, strict=True):
+            most = 1e-5 * max(1.0, abs(expected).max(initial=0))
+            if not np.allclose(got, expected, rtol=1e-5, atol=most):
+                raise RuntimeError(
+                    f"The ONNX model computes something else than the network: they differ by "
+                    f"{abs(got - expected).max()}. Nothing was written."
+                )
     write_atomically(Path(path), content)
 
 
@@ -116,15 +126,26 @@ def _traced(module: nn.Module, example: torch.Tensor) -> Any:
     return graph.model(given, answer.label, output, answer.shape[1])
 
 
-def _exported(module: nn.Module, example: torch.Tensor) -> Any:
+def _exported(module: nn.Module, example: Any, names: list[str]) -> Any:
     """The ONNX model of any module, by torch's exporter."""
+    with torch.no_grad():
+        answer = called(module, example)
+    outputs = [name for name, _ in named_tensors(answer, "output")]
+    if not (isinstance(example, torch.Tensor) and isinstance(answer, torch.Tensor)):
+        module = InARow(module, example)
+    tensors = tuple(tensors_in(example))
+    if not outputs or len({*names, *outputs}) < len(names) + len(outputs):
+        raise ValueError(
+            "Expected inputs and outputs with names of their own, at least one of each. Got "
+            f"{quoted(names)} and {quoted(outputs)}."
+        )
     with _quiet_exporter():
         program = torch.onnx.export(
             module,
-            (example,),
-            input_names=["input"],
-            output_names=["output"],
-            dynamic_shapes=_free_batch(),
+            tensors,
+            input_names=names,
+            output_names=outputs,
+            dynamic_shapes=_free_batch(len(tensors), isinstance(module, InARow)),
             dynamo=True,
             verbose=False,
         )
@@ -180,8 +201,11 @@ def _example_of(network: nn.Module) -> torch.Tensor:
     return torch.randn(shape, generator=generator, dtype=parameter.dtype).to(parameter.device)
 
 
-def _free_batch() -> tuple[dict[int, Any]]:
-    return ({0: torch.export.Dim("batch")},)
+def _free_batch(count: int = 1, is_row: bool = False) -> tuple[Any, ...]:
+    """The first axis is free, of each of so many tensors, which are one argument ``*tensors``."""
+    batch = torch.export.Dim("batch")
+    free = tuple({0: batch} for _ in range(count))
+    return (free,) if is_row else free
 
 
 @contextlib.contextmanager

@@ -60,7 +60,20 @@ def _sample(settings: dict[str, Any]) -> str | None:
 def _score(result: SearchResult) -> str:
     """The score, and who chose it."""
     is_chosen = result.settings.get("scoring_is_auto", True)
-    return f"{result.scoring.label}, {'by default' if is_chosen else 'as asked for'}"
+    told = f"{result.scoring.label}, {'by default' if is_chosen else 'as asked for'}"
+    if result.settings.get("teacher_is_target"):
+        told += "; there was no target, so that it is agreement with the teacher"
+    return told
+
+
+def _teacher(settings: Mapping[str, Any]) -> str | None:
+    """The name of a teacher, and whether it had seen what it was asked."""
+    if "teacher" not in settings:
+        return None
+    name = shortened(settings["teacher"])
+    if settings.get("teacher_is_refitted"):
+        return f"{name}, fitted again so that it answers no row that it has seen"
+    return name
 
 
 def _choices(result: SearchResult) -> dict[str, str | None]:
@@ -153,6 +166,7 @@ def _search(result: SearchResult) -> dict[str, str | None]:
         "refitted": f"from an earlier search, {counted(steps, 'step')}" if steps else None,
         "widths allowed": " → ".join(map(str, settings["widths"])),
         "activation": result.best().network.activation_name,
+        "teacher": _teacher(settings),
         "trained": _text(settings.get("way", ways)) if is_table else None,
         "penalty weights": ", ".join(penalties) if is_table else None,
         "fits": None if fits == 1 else shares,

@@ -13,6 +13,7 @@ from typing import Any
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.visible import visible
 from torchsparcs.report.facts import facts_of
+from torchsparcs.report.fidelity import fidelity_section
 from torchsparcs.searching.result import SearchResult
 
 PLACE = re.compile(r"\{\{(\w+)\}\}")
@@ -89,7 +90,8 @@ def page_of(result: SearchResult, folder: str | Path | None = None) -> str:
     texts["headline"] = facts["headline"].replace("held-out", "held\u2011out")  # in one line
     code = "\n".join(map(asset, SCRIPTS))
     script = f'"use strict";\n(() => {{\n{code}\n}})();\n'
-    return filled("template.html", texts, script, facts=_as_json(facts))
+    kept = fidelity_section(result)
+    return filled("template.html", texts, script, facts=_as_json(facts), fidelity=kept)
 
 
 chain_page = page_of

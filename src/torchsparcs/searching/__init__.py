@@ -7,6 +7,7 @@ __all__ = [
     "folder",
     "folds",
     "intervals",
+    "model_front",
     "refit",
     "result",
     "scoring",

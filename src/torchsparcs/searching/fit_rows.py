@@ -28,7 +28,7 @@ class Recipe(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Made rows (made, I), answers (made, O), and what each counts for each fit (fits, made)."""
+    """Made rows (made, I), answers (fits, made, O), what each counts for each fit (fits, made)."""
 
     inputs: Tensor
     answers: Tensor
@@ -73,7 +73,8 @@ class FitRows:
         if folded.lesson is None:
             return own
         lesson = folded.lesson.at(folded.folds.is_fitted.nonzero().squeeze(1)[some])
-        made = Made(lesson.inputs, lesson.answers, lesson.weights(own.weights))
+        answers = lesson.answers.expand(own.fits, -1, -1)
+        made = Made(lesson.inputs, answers, lesson.weights(own.weights))
         return replace(own, lessons=lesson.said.expand(own.fits, -1, -1), made=made)
 
     def to(self, device: torch.device) -> "FitRows":
@@ -119,7 +120,8 @@ class FitRows:
         if self.made is not None and any(recipe.made for recipe in recipes):
             more, said, counts = self.made
             inputs = torch.cat([inputs, more])
-            targets = torch.cat([targets, said.to(targets).expand(len(targets), -1, -1)], dim=1)
+            said = said[fits].to(targets).repeat(len(recipes), 1, 1)
+            targets = torch.cat([targets, said], dim=1)
             made = torch.cat([counts[fits] * recipe.made for recipe in recipes])
             weights = torch.cat([weights, made.to(weights)], dim=1)
         found = fitted(

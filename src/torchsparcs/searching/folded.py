@@ -77,7 +77,6 @@ class FoldedData:
         scoring: Any = "auto",
         by_class: ByClass | None = None,
         calibrate: bool = True,
-        lesson: Lesson | None = None,
     ) -> "FoldedData":
         """The rows of a table as ``preprocessing`` sees them, ``validation`` of them to judge.
 
@@ -89,7 +88,6 @@ class FoldedData:
             scoring: as in :func:`torchsparcs.search`, or one that is resolved.
             by_class: how much rows of a pair count; ``weight`` has it of the others.
             calibrate: whether networks of classes will be.
-            lesson: what a teacher says of the rows of X.
         """
         if not isinstance(calibrate, bool):
             raise ValueError(f"Expected calibrate to be True or False. Got {calibrate!r}.")
@@ -138,8 +136,11 @@ class FoldedData:
             has_classes=target.classes is not None,
             is_calibrated=calibrate and target.classes is not None,
             bounded=target.bounded,
-            lesson=lesson and lesson.padded(len(inputs)),
         )
+
+    def taught(self, lesson: Lesson | None) -> "FoldedData":
+        """The same rows with what teachers say of those of X, the first ones here."""
+        return replace(self, lesson=lesson and lesson.padded(len(self.inputs)))
 
     @property
     def loss(self) -> str:

@@ -45,6 +45,14 @@ def _is_front(rows: list) -> bool:
     return True
 
 
+def _are_told(kept: dict) -> bool:
+    """As many answers as rows that they are of; labels may be missing."""
+    count = len(kept["disagreed"])
+    return len(kept["said"]) == len(kept["teacher_said"]) == count and (
+        len(kept["labels"]) in (0, count)
+    )
+
+
 def is_history(history: "HistoryFile") -> bool:
     """An entry for each epoch, or none; of one network, or each of as many members."""
     measured = (history["train_loss"], history["validation_loss"], history["validation_score"])
@@ -59,6 +67,28 @@ def is_history(history: "HistoryFile") -> bool:
     if not of_members <= members:
         raise ValueError("it has recruits of other members")
     return True
+
+
+class Kept(TypedDict):
+    """What a network kept of its teacher, as ``Fidelity`` names it."""
+
+    teacher: str
+    agreement: Finite | None
+    correlation: Finite | None
+    divergence: Finite | None
+    score: Finite | None
+    teacher_score: Finite | None
+    rows: Count
+    seconds: Size
+    teacher_seconds: Size
+    one_row: Size
+    teacher_one_row: Size
+    parameters: Count
+    teacher_bytes: Count | None
+    disagreed: list[Count]
+    said: list[str]
+    teacher_said: list[str]
+    labels: list[str]
 
 
 class Settings(TypedDict):
@@ -91,6 +121,9 @@ class Settings(TypedDict):
     time_budget: NotRequired[Positive | None]
     ended: NotRequired[str | None]
     teacher: NotRequired[str]
+    teacher_is_refitted: NotRequired[bool]
+    teacher_is_target: NotRequired[bool]
+    fidelity: NotRequired[Annotated[Kept, _are_told]]
     costs: NotRequired[dict[str, Size]]
     relevance: NotRequired[dict[str, Share]]  # of columns, where it was asked for
     class_weight: NotRequired[str | dict[str, float] | None]

@@ -1,7 +1,7 @@
 """What a teacher of somebody's says: of the rows of a search, and of rows that are made for it."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torchsparcs.searching.teachers import Teacher
 from torchsparcs.tables.made_rows import made_rows
-from torchsparcs.tables.preprocessing import Preprocessing
+from torchsparcs.tables.preprocessing import Preprocessing, Target
 
 MOST_MADE, TIMES = 20_000, 4  # made rows: at most, and of those that there are
 PARTS = 10  # of the range of a number, within which rows are mixed
@@ -22,6 +22,7 @@ class Lesson:
     Shape:
         - said (rows, O): probabilities of classes (of two, of the second), or standardised values
         - inputs (made, I), answers (made, O): of rows that were made
+        - both with (fits,) before them where each fit has teachers of its own
         - parents (made, 2): the rows that each of those comes from, -1 where there is none
     """
 
@@ -36,16 +37,10 @@ class Lesson:
     ) -> "Lesson":
         """The answers to the rows of X, to rows between them, and to ``extra`` rows, if any."""
         teacher.check_constancy(X)
-        said, inputs = teacher.answers(X), preprocessing.inputs
-        standard = inputs.transform(X)
-        count = min(TIMES * len(said), MOST_MADE)
-        made = made_rows(X, standard.numpy(), _kinds(said, teacher), count, seed)
-        parents = torch.from_numpy(np.stack([made.base, made.partner], axis=1))
-        parts = [(inputs.transform(made.X), teacher.answers(made.X), parents)]
-        if extra is not None:
-            nobody = torch.full((len(extra), 2), -1)
-            parts.append((inputs.transform(extra), teacher.answers(extra), nobody))
-        return cls(said, *(torch.cat([*each]) for each in zip(*parts, strict=True)))
+        said = teacher.answers(X)
+        made = more_rows(preprocessing, X, kinds_of(said, teacher.target), extra, seed)
+        answers = torch.cat([teacher.answers(part) for part in made.tables])
+        return cls(said, made.inputs, answers, made.parents)
 
     def to(self, device: torch.device) -> "Lesson":
         return Lesson(*(each.to(device) for each in self.tensors))
@@ -56,21 +51,22 @@ class Lesson:
 
     def padded(self, rows: int) -> "Lesson":
         """For so many rows, of whose last ones the teacher says nothing: they only judge."""
-        silent = self.said.new_zeros(rows - len(self.said), self.said.shape[1])
-        return replace(self, said=torch.cat([self.said, silent]))
+        *fits, known, outputs = self.said.shape
+        silent = self.said.new_zeros(*fits, rows - known, outputs)
+        return replace(self, said=torch.cat([self.said, silent], dim=-2))
 
     def at(self, chosen: Tensor) -> "Lesson":
         """Of the rows ``chosen`` (some,) only, and of what was made of them alone."""
-        place = torch.full((len(self.said) + 1,), -2, device=chosen.device)
+        place = torch.full((self.said.shape[-2] + 1,), -2, device=chosen.device)
         place[chosen] = torch.arange(len(chosen), device=chosen.device)
         place[-1] = -1  # nobody
         parents = place[self.parents]
         kept = (parents >= -1).all(dim=1)
         return replace(
             self,
-            said=self.said[chosen],
+            said=self.said[..., chosen, :],
             inputs=self.inputs[kept],
-            answers=self.answers[kept],
+            answers=self.answers[..., kept, :],
             parents=parents[kept],
         )
 
@@ -85,21 +81,36 @@ class Lesson:
         return own * share[:, None]
 
 
-def lesson_of(
-    model: Any, preprocessing: Preprocessing, X: Any, extra_rows: Any, seed: int
-) -> Lesson | None:
-    """What ``model`` says, where there is one."""
-    if model is None:
-        if extra_rows is not None:
-            raise ValueError("Expected a teacher for extra_rows, which have no target. Got none.")
-        return None
-    teacher = Teacher(model, preprocessing.target)
-    return Lesson.of(teacher, preprocessing, X, extra_rows, seed)
+class More(NamedTuple):
+    """Rows for a teacher to answer: tables of them, as numbers (made, I), their parents (made, 2).
+
+    Parents are the rows that each was made of, -1 where it is somebody's own.
+    """
+
+    tables: list[Any]
+    inputs: Tensor
+    parents: Tensor
 
 
-def _kinds(said: Tensor, teacher: Teacher) -> np.ndarray:
-    """The class that a teacher says of each row, or the part of the range it lies in."""
-    if teacher.target.classes is not None:
+def more_rows(
+    preprocessing: Preprocessing, X: Any, kinds: np.ndarray, extra: Any, seed: int
+) -> More:
+    """Rows between those of ``X`` that are of the same kind, and ``extra`` ones, if any."""
+    standard = preprocessing.inputs.transform(X)
+    count = min(TIMES * len(standard), MOST_MADE)
+    made = made_rows(X, standard.numpy(), kinds, count, seed)
+    parents = [torch.from_numpy(np.stack([made.base, made.partner], axis=1))]
+    tables = [made.X]
+    if extra is not None:
+        tables.append(extra)
+        parents.append(torch.full((len(extra), 2), -1))
+    inputs = torch.cat([preprocessing.inputs.transform(part) for part in tables])
+    return More(tables, inputs, torch.cat(parents))
+
+
+def kinds_of(said: Tensor, target: Target) -> np.ndarray:
+    """The class that is said (rows, O) of each row, or the part of the range it lies in."""
+    if target.classes is not None:
         chosen = said[:, 0] > 0.5 if said.shape[1] == 1 else said.argmax(dim=1)
         return chosen.long().numpy()
     ranks = said[:, 0].argsort().argsort()

@@ -13,7 +13,7 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.searching.candidates import ROUNDING, Attempt, Candidate, is_same
 from torchsparcs.searching.explanation import Explanations
-from torchsparcs.searching.fidelity import Fidelity, fidelity_of
+from torchsparcs.searching.fidelity import Fidelity, fidelity_of, plain_fidelity
 from torchsparcs.searching.folder import read_run, write_run
 from torchsparcs.searching.intervals import interval_around
 from torchsparcs.searching.scoring import Scoring, recorded_scoring, scoring_of
@@ -198,10 +198,23 @@ class SearchResult(Explanations):
         return measure.score(output, self.target.transform(y).to(output.device), share)
 
     def fidelity(
-        self, teacher: Any, X: Any, y: Any = None, pick: "str | int | Candidate" = "smallest"
+        self,
+        teacher: Any,
+        X: Any,
+        y: Any = None,
+        pick: "str | int | Candidate" = "smallest",
+        *,
+        keep: bool = False,
     ) -> Fidelity:
-        """What the network has kept of a ``teacher``, on rows that are best new to both."""
-        return fidelity_of(self, teacher, X, y, pick)
+        """What the network has kept of a ``teacher``, on rows that are best new to both.
+
+        By ``keep`` the result remembers it: pages and folders that are written from then on have
+        it.
+        """
+        found = fidelity_of(self, teacher, X, y, pick)
+        if keep:
+            self.settings["fidelity"] = plain_fidelity(found)
+        return found
 
     def predict_interval(
         self, X: Any, coverage: float = 0.9, pick: "str | int | Candidate" = "smallest"

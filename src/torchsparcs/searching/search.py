@@ -26,19 +26,24 @@ from torchsparcs.searching.costs import (
     with_costs,
 )
 from torchsparcs.searching.folded import FoldedData
-from torchsparcs.searching.lesson import lesson_of
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
 from torchsparcs.searching.preparing import class_weight_words, prepared
+from torchsparcs.searching.refitted_teachers import (
+    check_teachers,
+    keep_fidelity,
+    lesson_of,
+    teacher_settings,
+)
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch, is_auto
-from torchsparcs.searching.teachers import teacher_name
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.kinds import Kinds
+from torchsparcs.tables.streams import RowStream
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.devices import one_thread, resolve_device
 
@@ -67,6 +72,7 @@ def search(
     kinds: Kinds | None = None,
     costs: Costs | None = None,
     teacher: Any = None,
+    teacher_fit: Any = None,
     extra_rows: Any = None,
     activation: str = "relu",
     config: SearchConfig | TrainConfig | None = None,
@@ -159,7 +165,10 @@ def search(
             of the table, a torch module of its numbers (logits of classes), or the path of an ONNX
             file. Without y its answers are the target, and scores say how well networks agree with
             it. Rows between those of the table are made for it as well. Where it has seen the rows
-            that judge, what it says of them flatters its pupils.
+            that judge, what it says of them flatters its pupils: ``teacher_fit`` does not.
+        teacher_fit: in place of a teacher an estimator, of which copies are fitted, or a function
+            of rows and their targets that gives a fitted teacher: five times for each fit of the
+            folds, to four fifths of its rows, so that no row is answered by what has seen it.
         extra_rows: rows like X, without a target, for the teacher to answer.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
@@ -210,6 +219,7 @@ def search(
                 "kinds": kinds is not None,
                 "costs": costs is not None,
                 "teacher": teacher is not None,
+                "teacher_fit": teacher_fit is not None,
                 "size": size != "parameters",
                 "chip": sizing.chip is not None,
                 "int8": int8,
@@ -228,10 +238,7 @@ def search(
                 raise ValueError(f"Expected a SearchConfig. Got {type(config).__name__}.")
             if not isinstance(activation, str):
                 raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
-            if config.paper and teacher is not None:
-                raise ValueError(
-                    "Expected no teacher where the paper's recipe trains: it has none."
-                )
+            check_teachers(teacher, teacher_fit, is_paper=config.paper)
             if int8:
                 check_int8(activation)
             seed = 0 if seed is None else seed
@@ -240,7 +247,6 @@ def search(
             )
             on = resolve_device(device, len(rows[0]))
             costs = None if costs is None else checked_costs(costs, preprocessing.inputs.names)
-            lesson = lesson_of(teacher, preprocessing, rows[0], extra_rows, seed)
             folded = FoldedData.of(
                 preprocessing,
                 *rows,
@@ -249,8 +255,11 @@ def search(
                 scoring=scoring,
                 by_class=by_class,
                 calibrate=calibrate,
-                lesson=lesson,
-            ).to(on)
+            )
+            lesson = lesson_of(
+                teacher, teacher_fit, folded, preprocessing, rows[:2], extra_rows, seed
+            )
+            folded = folded.taught(lesson).to(on)
             run = (PaperSearch if config.paper else TableSearch)(
                 folded,
                 preprocessing.target.outputs,
@@ -312,7 +321,9 @@ def search(
         "class_weight": class_weight_words(class_weight),
         "calibrate": calibrate,
         **({} if costs is None else {"costs": dict(costs)}),
-        **({} if teacher is None else {"teacher": teacher_name(teacher)}),
+        **teacher_settings(
+            teacher, teacher_fit, is_target=y is None and not isinstance(X, RowStream)
+        ),
         "device": asked["device"],
         "seconds": seconds,
         "hardware": hardware(on),
@@ -333,7 +344,7 @@ def search(
     front = corrected(front, outcome.expected, kept.get(size), size)
     unit = run.folded.scoring.unit
     front, linear = [each.in_units(unit) for each in front], linear and linear.in_units(unit)
-    return SearchResult(
+    result = SearchResult(
         tuple(front),
         next((found for found in front if linear and is_same(found, linear)), linear),
         preprocessing,
@@ -343,6 +354,9 @@ def search(
         outcome.trained,
         tuple(each.in_units(unit) for each in by_cost),
     )
+    if preprocessing is not None:
+        keep_fidelity(result, teacher, teacher_fit, rows[:2], validation)
+    return result
 
 
 @contextlib.contextmanager

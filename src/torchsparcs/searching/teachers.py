@@ -37,11 +37,12 @@ class Teacher:
         model: an estimator with ``predict_proba`` or ``predict``, a function of the table, a torch
             module of its numbers, or the path of an ONNX file.
         target: whose classes, or values, it answers with.
+        may_lack: whether it may not know some classes, as it was fitted to a part of the rows.
     """
 
-    def __init__(self, model: Any, target: Target):
+    def __init__(self, model: Any, target: Target, *, may_lack: bool = False):
         self.target = target
-        self.name, self._ask = _asked(model, target)
+        self.name, self._ask = _asked(model, target, may_lack)
 
     def answers(self, X: Any) -> Tensor:
         """Probabilities of the classes (of two, of the second), or standardised values: (n, O)."""
@@ -98,7 +99,7 @@ def teacher_name(model: Any) -> str:
 Asked = tuple[str, Callable[[Any], Any]]
 
 
-def _asked(model: Any, target: Target) -> Asked:
+def _asked(model: Any, target: Target, may_lack: bool) -> Asked:
     """The name of a teacher, and what it says of rows of a table."""
     name = teacher_name(model)
     if isinstance(model, str | Path):
@@ -106,7 +107,7 @@ def _asked(model: Any, target: Target) -> Asked:
     if isinstance(model, nn.Module):
         return name, lambda X: _of_module(model, X, target)
     if target.classes is not None and hasattr(model, "predict_proba"):
-        return name, _in_order(model, target)
+        return name, _in_order(model, target, may_lack)
     if target.classes is not None and hasattr(model, "predict"):
         raise ValueError(
             f"Expected a teacher with probabilities, predict_proba. {name} has labels alone."
@@ -121,13 +122,20 @@ def _asked(model: Any, target: Target) -> Asked:
     )
 
 
-def _in_order(model: Any, target: Target) -> Callable[[Any], Any]:
-    """Its probabilities in the order of the classes of the target."""
+def _in_order(model: Any, target: Target, may_lack: bool) -> Callable[[Any], Any]:
+    """Its probabilities in the order of the classes of the target, zero of those it lacks."""
     own = getattr(model, "classes_", None)
 
     def ask(X: Any) -> np.ndarray:
         said = np.asarray(model.predict_proba(_as_fitted(model, X)))
-        return said if own is None else said[:, _places(own, target)]
+        if own is None:
+            return said
+        known = [str(label) for label in np.asarray(own).tolist()]
+        lacking = [label for label in map(str, target.classes or ()) if label not in known]
+        if may_lack and lacking:
+            said = np.hstack([said, np.zeros((len(said), len(lacking)))])
+            known += lacking
+        return said[:, _places(known, target)]
 
     return ask
 

@@ -15,4 +15,5 @@ __all__ = [
     "penalties",
     "pooled",
     "population",
+    "sharing",
 ]

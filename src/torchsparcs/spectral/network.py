@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torchsparcs.spectral import equations as spectral
 from torchsparcs.spectral.activations import Activation, HasActivation
 from torchsparcs.spectral.equations import AnchorTable
+from torchsparcs.spectral.sharing import whole
 
 UPDATES = ("feedforward", "iterated")
 MOST_FOR_XAVIER = 3  # hidden layers; in deeper networks its scale lets signals fade
@@ -64,7 +65,8 @@ class SpectralModule(nn.Module, HasActivation):
         """
         if not threshold >= 0:
             raise ValueError(f"Expected a threshold >= 0. Got {threshold!r}.")
-        return [(~(e.abs() <= threshold)).sum(dim=-1) for e in self.hidden_eigenvalues]
+        layers = map(whole, self.hidden_eigenvalues)
+        return [(~(e.abs() <= threshold)).sum(dim=-1) for e in layers]
 
     def described(self, widths: Sequence[int], *options: str) -> str:
         """The widths of the layers, the activation, ``options``, and what is recruited."""

@@ -15,7 +15,8 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from torchsparcs.spectral.network import SpectralModule, spectral_modules
-from torchsparcs.spectral.step_sizes import step_size_of
+from torchsparcs.spectral.sharing import whole
+from torchsparcs.spectral.step_sizes import threshold_of
 
 
 class Penalty(NamedTuple):
@@ -94,7 +95,7 @@ def eigenvalue_penalty(
     for network in networks:
         total = total.to(network.output_eigenvalues)
         for eigenvalues, scale in _scaled_layers(network, layer_scales):
-            total = total + scale * value(eigenvalues)
+            total = total + scale * value(whole(eigenvalues))
     return total
 
 
@@ -114,9 +115,9 @@ def shrink_eigenvalues_(
 
     With η the eigenvalues' own learning rate the threshold is η·weight for SGD and
     η·weight / (√v̂ + ε) for Adam and AdamW, the length of the step that Adam itself would take; so
-    it is for RAdam, NAdam, RMSprop and Adagrad. :func:`attach_penalty` has it taken by itself.
-    Eigenvalues become exactly zero, and come back when the data ask for them. It replaces adding
-    :func:`eigenvalue_penalty` to the loss.
+    it is for RAdam, NAdam, RMSprop, Adagrad and Lion. :func:`attach_penalty` has it taken by
+    itself. Eigenvalues become exactly zero, and come back when the data ask for them. It replaces
+    adding :func:`eigenvalue_penalty` to the loss.
     """
     shrink = _penalty(kind).shrink
     weight = _checked_weight(weight)
@@ -126,11 +127,8 @@ def shrink_eigenvalues_(
         for eigenvalues, scale in _scaled_layers(network, layer_scales):
             if not eigenvalues.requires_grad:
                 continue
-            step_size = step_size_of(eigenvalues, optimizer)
-            if step_size is not None:
-                threshold = (
-                    (step_size * weight * scale).to(eigenvalues.dtype).expand_as(eigenvalues)
-                )
+            threshold = threshold_of(eigenvalues, optimizer, weight, scale)
+            if threshold is not None:
                 eigenvalues.copy_(shrink(eigenvalues, threshold))
 
 

@@ -10,23 +10,50 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 State = dict[str, Any]
+SIGNS = 2.0  # steps of equal length: against one of them the proximal step goes back as far again
+
+
+def threshold_of(
+    parameter: Tensor, optimizer: Optimizer, weight: float | Tensor, scale: float
+) -> Tensor | None:
+    """How far the proximal step goes for each number: the size of its step times the two factors.
+
+    None where no step was taken yet.
+    """
+    size = step_size_of(parameter, optimizer)
+    if size is None:
+        return None
+    threshold = (size * weight * scale).to(parameter.dtype)
+    if _is_lion(optimizer):
+        longest = SIGNS * torch.as_tensor(_group_of(parameter, optimizer)["lr"])
+        threshold = threshold.clamp_max(longest.to(threshold))
+    return threshold.expand_as(parameter)
 
 
 def step_size_of(parameter: Tensor, optimizer: Optimizer) -> Tensor | None:
     """What multiplies the (mean) gradient of each number; None where no step was taken yet.
 
-    Optimizers with a second moment have a size for each number. Others, and those that are not
-    known, have their learning rate, in the metric of Euclid; of unknown ones a warning says so.
+    Optimizers with a second moment have a size for each number, and so has Lion, all of whose steps
+    are as long. Others, and those that are not known, have their learning rate, in the metric of
+    Euclid; of unknown ones a warning says so.
     """
     group, state = _group_of(parameter, optimizer), optimizer.state.get(parameter, {})
     rule = next((rule for known, rule in STEP_SIZES.items() if isinstance(optimizer, known)), None)
+    if "z" in state:
+        raise ValueError(
+            "Expected an optimizer whose numbers are the weights themselves. Got "
+            f"{type(optimizer).__name__}, which gives means of others, and those are never exactly "
+            "zero. Use AdamW with a schedule, or an average that keeps zeros (docs, models)."
+        )
     if isinstance(optimizer, torch.optim.LBFGS) or "lr" not in group:
         raise ValueError(
             "Expected an optimizer that steps along the gradient with a learning rate, like "
             f"{', '.join(known.__name__ for known in STEP_SIZES)}. Got {type(optimizer).__name__}."
         )
-    if rule is None and "exp_avg_sq" in state and "betas" in group:
+    if rule is None and {"exp_avg_sq", "step"} <= state.keys() and "betas" in group:
         rule = _adam
+    if rule is None and _is_lion(optimizer) and (not state or "exp_avg" in state):
+        rule = _lion
     if rule is None:
         warnings.warn(
             f"The steps of {type(optimizer).__name__} are not known: the threshold of the proximal "
@@ -77,6 +104,18 @@ def _adagrad(parameter: Tensor, group: State, state: State) -> Tensor | None:
         return None
     lr = group["lr"] / (1 + (float(state["step"]) - 1) * group["lr_decay"])
     return lr / (state["sum"].sqrt() + group["eps"])
+
+
+def _lion(parameter: Tensor, group: State, state: State) -> Tensor | None:
+    """η / |m|: a step η sign m, as a multiple of the mean gradient m."""
+    if not state:
+        return None
+    return group["lr"] / state["exp_avg"].abs().clamp_min(torch.finfo(parameter.dtype).tiny)
+
+
+def _is_lion(optimizer: Optimizer) -> bool:
+    """Whether it is one of many that go by that name; torch has none."""
+    return type(optimizer).__name__ == "Lion"
 
 
 STEP_SIZES: dict[type[Optimizer], Callable[[Tensor, State, State], Tensor | None]] = {

@@ -32,14 +32,14 @@ class Dataset:
     Attributes:
         name: of the built-in set, or of the file without its ending.
         X: DataFrame (rows, columns) without the target.
-        y: Series (rows,), or DataFrame (rows, targets) where ``target`` is a list.
+        y: Series (rows,), or DataFrame (rows, targets) where ``target`` is a list; None without.
         target: the name or names of the target.
     """
 
     name: str
     X: pd.DataFrame
     y: Any
-    target: str | list[str]
+    target: str | list[str] | None
 
 
 def load_dataset(
@@ -49,12 +49,14 @@ def load_dataset(
     drop: str | Sequence[str] = (),
     text: Collection[str] = (),
     sheet: str | None = None,
+    may_lack: bool = False,
 ) -> Dataset:
     """Load the data in a file, or those of a name in :data:`BUILT_IN`.
 
     ``source``, ``text`` and ``sheet`` are as in :func:`torchsparcs.tables.readers.read_table`. The
     target is a column, or a list of them; without one it is the column called target, label, class
-    or y. Columns to ``drop`` are left out.
+    or y; where there is none of them and the target ``may_lack``, all columns are inputs. Columns
+    to ``drop`` are left out.
 
     >>> iris = load_dataset("iris")
     >>> iris.X.shape, iris.target, sorted(set(iris.y))
@@ -64,6 +66,10 @@ def load_dataset(
     table = _built_in(name) if name == str(source) else read_table(source, text, sheet)
     table.columns = [str(column) for column in table.columns]
     is_npz = str(source).lower().endswith(".npz")
+    if may_lack and target is None and not _usual_targets(table.columns, _several(drop)):
+        check_names([*table.columns])
+        check_known("columns to drop", _several(drop), [*table.columns])
+        return Dataset(name, table.drop(columns=_several(drop)), None, None)
     target = resolved_target(target, [*table.columns], drop=drop, is_npz=is_npz)
     return Dataset(name, *divided(table, target, drop), target)
 
@@ -123,8 +129,12 @@ def resolved_target(
     return target if isinstance(target, str) else wanted
 
 
+def _usual_targets(columns: Sequence[str], dropped: Sequence[str] = ()) -> list[str]:
+    return [name for name in columns if name.lower() in TARGETS and name not in dropped]
+
+
 def _default_target(columns: Sequence[str], is_npz: bool) -> str | list[str]:
-    usual = [column for column in columns if column.lower() in TARGETS]
+    usual = _usual_targets(columns)
     if len(usual) == 1:
         return usual[0]
     several = [column for column in columns if column.startswith("y") and column[1:].isdigit()]

@@ -226,7 +226,7 @@ class MergedMoments(NamedTuple):
         A column of two values is one for which s² = (m − low) (high − m); s² is less of any other.
         """
         mean, scale, is_constant = self.moments()
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             below, above = mean - self.low, self.high - mean
             unit = np.where(is_constant, 1.0, np.maximum(below, above))
             spread, ends = scale / unit, below / unit * (above / unit)

@@ -8,6 +8,7 @@ __all__ = [
     "devices",
     "history",
     "loop",
+    "nests",
     "progress",
     "quantiles",
     "step",

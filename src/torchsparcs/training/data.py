@@ -1,7 +1,12 @@
-"""Data as networks eat it: pairs in memory, or batches to go through."""
+"""Data as networks eat it: pairs in memory, or batches to go through.
 
+Inputs are one tensor, a tuple of several, or a dict of named ones, as a model takes them. Targets
+in memory are one tensor, those of batches what a loss takes.
+"""
+
+import copy
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
@@ -9,8 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Pair = tuple[Tensor, Tensor]
-Data = Pair | Iterable[Pair]
+from torchsparcs.training.nests import mapped, rows_in, rows_of, tensors_in
+
+Pair = tuple[Any, Any]
+Data = Pair | Iterable[Pair | Mapping[str, Any]]
 ARRAYS = (Tensor, np.ndarray)
 
 
@@ -18,14 +25,24 @@ def is_pair(data: Data) -> TypeGuard[Pair]:
     """Whether ``data`` is (inputs, targets) in memory rather than batches to go through."""
     several = isinstance(data, (tuple, list))
     arrays = [isinstance(part, ARRAYS) for part in data] if several else []
-    if arrays == [True, True]:
+    if len(arrays) == 2 and arrays[1] and (arrays[0] or _are_several(data[0])):  # type: ignore[index]
         return True
-    if any(arrays) or isinstance(data, (str, *ARRAYS)) or not isinstance(data, Iterable):
+    is_one = isinstance(data, (str, Mapping, *ARRAYS))
+    if any(arrays) or is_one or not isinstance(data, Iterable):
         raise ValueError(
-            "Expected data to be a pair (inputs, targets) of tensors or arrays, or an iterable of "
-            f"such pairs. Got {_kinds(data)}."
+            "Expected data to be a pair (inputs, targets) of tensors or arrays, the inputs one, a "
+            "tuple of several or a dict of named ones, or an iterable of such pairs. Got "
+            f"{_kinds(data)}."
         )
     return False
+
+
+def _are_several(inputs: Any) -> bool:
+    """Whether these are a tuple or a dict of arrays."""
+    if not isinstance(inputs, (tuple, Mapping)):
+        return False
+    parts = [*(inputs.values() if isinstance(inputs, Mapping) else inputs)]
+    return bool(parts) and all(isinstance(part, ARRAYS) for part in parts)
 
 
 def _kinds(data: Any) -> list[str] | str:
@@ -39,12 +56,13 @@ class MemberData:
     """Inputs and targets in memory, shared by all members or with a leading axis of them.
 
     Shape:
-        - inputs (rows, N₀), or (members, rows, N₀) for a population
+        - inputs (rows, N₀), or (members, rows, N₀) for a population; for a model that takes
+          several, a tuple or a dict of (rows, ...)
         - targets (rows, ...), or (members, rows, ...)
         - weights (rows,), or (members, rows): how much each row counts, with mean one
     """
 
-    inputs: Tensor
+    inputs: Any
     targets: Tensor
     members: int | None = None
     weights: Tensor | None = None
@@ -59,24 +77,29 @@ class MemberData:
             raise ValueError(
                 f"Expected inputs for {self.members} members. Got {tuple(self.inputs.shape)}."
             )
+        parts = [*tensors_in(self.inputs)]
         if (
-            self.inputs.dim() == 0
-            or self.targets.dim() == 0
+            any(part.dim() == 0 for part in (*parts, self.targets))
             or self.targets.shape[1 if self.own_targets else 0] != self.rows
             or self.rows == 0
+            or (len(parts) > 1 and any(len(part) != self.rows for part in parts))
         ):
+            shapes = ", ".join(str(tuple(part.shape)) for part in parts)
             raise ValueError(
                 "Expected as many inputs as targets, and at least one. "
-                f"Got shapes {tuple(self.inputs.shape)} and {tuple(self.targets.shape)}."
+                f"Got shapes {shapes} and {tuple(self.targets.shape)}."
             )
+        if self.members is not None and not isinstance(self.inputs, Tensor):
+            raise ValueError("Expected one tensor as the inputs of a population. Got several.")
 
     @property
     def own_inputs(self) -> bool:
-        return self.members is not None and self.inputs.dim() == 3
+        one = isinstance(self.inputs, Tensor)
+        return self.members is not None and one and self.inputs.dim() == 3
 
     @property
     def rows(self) -> int:
-        return self.inputs.shape[1 if self.own_inputs else 0]
+        return self.inputs.shape[1] if self.own_inputs else rows_of(self.inputs)
 
     @property
     def own_targets(self) -> bool:
@@ -84,7 +107,7 @@ class MemberData:
 
     def weighted(self, weights: Any) -> "MemberData":
         """The same data with ``weights`` of the rows, scaled to mean one for each member."""
-        given = torch.as_tensor(weights).to(self.inputs.device, torch.float32)
+        given = torch.as_tensor(weights).to(self.targets.device, torch.float32)
         shapes = [(self.rows,)] + [(self.members, self.rows)] * (self.members is not None)
         if tuple(given.shape) not in shapes:
             expected = " or ".join(map(str, shapes))
@@ -94,7 +117,7 @@ class MemberData:
         return replace(self, weights=given / given.mean(dim=-1, keepdim=True))
 
     def batch(self, rows: Tensor) -> Pair:
-        inputs = self.inputs[:, rows] if self.own_inputs else self.inputs[rows]
+        inputs = self.inputs[:, rows] if self.own_inputs else rows_in(self.inputs, rows)
         targets = self.targets[:, rows] if self.own_targets else self.targets[rows]
         return inputs, targets
 
@@ -105,7 +128,7 @@ class MemberData:
 
     def fingerprint(self) -> list[Any]:
         """Tells one data set from another, cheaply."""
-        parts = [part for part in (self.inputs, self.targets, self.weights) if part is not None]
+        parts = [*tensors_in((self.inputs, self.targets, self.weights))]
         shapes = [list(part.shape) for part in parts]
         # the sum of the weights is always the same: their order matters
         order = [] if self.weights is None else [_sum_in_order(self.weights)]
@@ -156,16 +179,39 @@ def in_memory(data: Data, like: Tensor) -> Pair:
     return torch.cat(inputs), torch.cat(targets)
 
 
-def placed(pair: Any, like: Tensor | None) -> Pair:
-    """Inputs and targets as tensors where ``like`` is, floating inputs in its precision."""
-    if not isinstance(pair, (tuple, list)) or [isinstance(p, ARRAYS) for p in pair] != [True] * 2:
+def placed(batch: Any, like: Tensor | None) -> Pair:
+    """Inputs and targets as tensors where ``like`` is, floating inputs in its precision.
+
+    A batch that is one dict of named tensors is the model's input, and the loss's target.
+    """
+    pair = (batch, batch) if isinstance(batch, Mapping) else batch
+    is_two = isinstance(pair, (tuple, list)) and len(pair) == 2
+    inputs, targets = map(_as_tensors, pair) if is_two else (None, None)
+    if not [*tensors_in(inputs)] or not [*tensors_in(targets)]:
         raise ValueError(
-            f"Expected batches (inputs, targets), one tensor or array each. Got {_kinds(pair)}."
+            "Expected batches (inputs, targets) of tensors or arrays, or dicts of them. Got "
+            f"{_kinds(batch)}."
         )
-    inputs, targets = (torch.as_tensor(part) for part in pair)
-    if like is not None:
-        inputs = inputs.to(like.device, non_blocking=True)
-        targets = targets.to(like.device, non_blocking=True)
-        if inputs.is_floating_point():
-            inputs = inputs.to(like.dtype)
-    return inputs, targets
+    if like is None:
+        return inputs, targets
+    inputs = mapped(lambda one: _where(one, like, like.dtype), inputs)
+    if isinstance(batch, Mapping):
+        return inputs, inputs
+    return inputs, mapped(lambda one: _where(one, like, None), targets)
+
+
+def _where(one: Tensor, like: Tensor, dtype: torch.dtype | None) -> Tensor:
+    there = one.to(like.device, non_blocking=True)
+    return there.to(dtype) if dtype is not None and there.is_floating_point() else there
+
+
+def _as_tensors(nest: Any) -> Any:
+    """The same with tensors for arrays."""
+    if isinstance(nest, ARRAYS):
+        return torch.as_tensor(nest)
+    if isinstance(nest, Mapping):
+        changed: Any = copy.copy(nest)
+        for name, value in nest.items():
+            changed[name] = _as_tensors(value)
+        return changed
+    return tuple(map(_as_tensors, nest)) if isinstance(nest, (tuple, list)) else nest

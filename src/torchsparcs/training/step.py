@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torchsparcs.spectral.penalties import eigenvalue_penalty, shrink_eigenvalue
 from torchsparcs.spectral.population import members_of
 from torchsparcs.training.config import AMP_DTYPES, SCHEDULES, TrainConfig
 from torchsparcs.training.devices import Ranks
+from torchsparcs.training.nests import called, mapped, rows_of, tensors_in
 from torchsparcs.training.tasks import resolve_task
 
 VECTOR = 16  # numbers that the optimizer's kernel works on at once
@@ -84,7 +86,7 @@ class TrainingStep:
         if self.config.penalty_warmup > 0:
             self.warmth.fill_(min(1.0, progress / self.config.penalty_warmup))
 
-    def __call__(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Any, y: Any, weights: Tensor | None = None) -> Tensor:
         """Train on one batch, its rows with ``weights`` if they have any; the loss, detached.
 
         On a CPU a step whose loss is not finite is not taken.
@@ -92,9 +94,9 @@ class TrainingStep:
         config = self.config
         self.optimizer.zero_grad(set_to_none=True)
         if config.input_dropout:
-            x = self._dropped(x)
+            x = mapped(self._dropped, x)
         with self._autocast():
-            loss = self._losses(self.forward(x), y, weights)
+            loss = self._losses(called(self.forward, x), y, weights)
         if self.ranks.world == 1 and self._is_lost(loss):
             return loss.detach()
         total = loss.sum()
@@ -104,7 +106,8 @@ class TrainingStep:
         before = [parameter.detach().clone() for parameter in self.scaled]
         scale = self.scaler.get_scale()
         self.scaler.scale(total).backward()
-        loss = self._over_all_rows_(loss.detach(), y.shape[1 if self.own_targets else 0])
+        rows = y.shape[1] if self.own_targets else rows_of(y)
+        loss = self._over_all_rows_(loss.detach(), rows)
         if self.ranks.world > 1 and self._is_lost(loss):
             return loss
         self.scaler.step(self.optimizer)
@@ -191,6 +194,8 @@ class TrainingStep:
 
     def _dropped(self, x: Tensor) -> Tensor:
         """Dropout that on a CPU draws from a generator of its own, whatever other threads draw."""
+        if not x.is_floating_point():
+            return x
         if x.device.type != "cpu":
             return F.dropout(x, self.config.input_dropout)
         kept = 1 - self.config.input_dropout
@@ -198,7 +203,7 @@ class TrainingStep:
         drawn = torch.rand(shape, generator=self.noise, dtype=x.dtype)
         return torch.where(drawn < kept, x / kept, 0)
 
-    def _losses(self, output: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:
+    def _losses(self, output: Any, target: Any, weights: Tensor | None) -> Tensor:
         """A scalar, or one loss for each member, (members,)."""
         loss = self.task.loss if weights is None else self.task.losses
         assert loss is not None
@@ -227,18 +232,20 @@ class CapturedStep:
 
     def __init__(self, step: Callable[..., Tensor]):
         self.step, self.eager_steps = step, 0
-        self.batch: list[Tensor] = []
+        self.batch: tuple[Any, ...] = ()
         self.graph: torch.cuda.CUDAGraph | None = None
 
-    def __call__(self, *batch: Tensor) -> Tensor:
+    def __call__(self, *batch: Any) -> Tensor:
         if self.graph is None and self.eager_steps >= CAPTURE_AFTER:
-            self.batch, self.graph = [part.clone() for part in batch], torch.cuda.CUDAGraph()
+            self.batch, self.graph = mapped(torch.clone, batch), torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
                 self.loss = self.step(*self.batch)
-        if self.graph is None or [p.shape for p in batch] != [p.shape for p in self.batch]:
+        pairs = [*zip_longest(tensors_in(self.batch), tensors_in(batch))]
+        is_known = all(a is not None and b is not None and a.shape == b.shape for a, b in pairs)
+        if self.graph is None or not is_known:
             self.eager_steps += 1
             return self.step(*batch)
-        for recorded, given in zip(self.batch, batch, strict=True):
+        for recorded, given in pairs:
             recorded.copy_(given)
         self.graph.replay()
         return self.loss.clone()

@@ -2,8 +2,9 @@
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import torch
@@ -11,14 +12,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from torchsparcs.spectral.population import members_of
-from torchsparcs.training.data import Data, MemberData, batches_of, is_pair
+from torchsparcs.training.data import Data, MemberData, Pair, batches_of, is_pair
+from torchsparcs.training.nests import called, mapped, rows_of, tensors_in
 from torchsparcs.training.quantiles import pinball, quantile_level
 
-LossFunction = Callable[[Tensor, Tensor], Tensor]
+LossFunction = Callable[[Any, Any], Tensor]
 
 
 class Task(NamedTuple):
     """What is to be minimised and what is read. Shapes: output (n, k); target (n, k), or (n,).
+
+    Where there are several places in a row, (n, places, k), a row counts with their mean.
 
     Attributes:
         loss: of (output, target), a mean over the batch.
@@ -84,12 +88,19 @@ def _binary_cross_entropies(output: Tensor, target: Tensor) -> Tensor:
 
 
 def _cross_entropies(output: Tensor, target: Tensor) -> Tensor:
-    if target.shape != output.shape[:1] or target.is_floating_point():
+    if target.shape != output.shape[:-1] or target.is_floating_point():
         raise ValueError(
-            "Expected integers as class labels, one for each row. Got rows of shape "
-            f"{tuple(target.shape[1:])} of {target.dtype}."
+            "Expected integers as class labels, one for each row, or for each place where outputs "
+            f"are (rows, places, classes). Got rows of shape {tuple(target.shape[1:])} of "
+            f"{target.dtype} for outputs of {tuple(output.shape[1:])}."
         )
-    return F.cross_entropy(output, target.long(), reduction="none")
+    losses = F.cross_entropy(output.movedim(-1, 1), target.long(), reduction="none")
+    return _of_rows(losses)
+
+
+def _of_rows(values: Tensor) -> Tensor:
+    """The mean over the places of each row, (n,)."""
+    return values.flatten(1).mean(dim=1) if values.dim() > 1 else values
 
 
 def _r2_scores(output: Tensor, target: Tensor, share: Tensor | None = None) -> Tensor:
@@ -111,7 +122,7 @@ def _hits_of_labels(output: Tensor, target: Tensor, share: Tensor | None = None)
 
 
 def _hits_of_classes(output: Tensor, target: Tensor, share: Tensor | None = None) -> Tensor:
-    return (output.argmax(dim=-1) == target).float()
+    return _of_rows((output.argmax(dim=-1) == target).float())
 
 
 def _check_numbers(target: Tensor, outputs: int) -> None:
@@ -187,19 +198,22 @@ def check_data(
         return
     resolved, members = resolve_task(task), members_of(module)
     whole = MemberData.of(data, members, _parameter(module))
-    if not torch.isfinite(whole.inputs).all():
-        raise ValueError(f"{_not_finite('inputs', whole.inputs)} Look at the {name}.")
+    for part in tensors_in(whole.inputs):
+        if not torch.isfinite(part).all():
+            raise ValueError(f"{_not_finite('inputs', part)} Look at the {name}.")
     x, y = whole.batch(torch.arange(min(2, whole.rows)))
     with evaluation_mode(module):
         try:
-            output = _outputs(module, x)
+            output = _outputs(module, x, task)
         except (RuntimeError, ValueError) as error:
-            if x.is_floating_point() or not _takes(module, x.to(_parameter(module).dtype)):
+            is_one = isinstance(x, Tensor) and not x.is_floating_point()
+            if not is_one or not _takes(module, x.to(_parameter(module).dtype)):
                 raise
             raise ValueError(
                 f"Expected inputs as floating-point numbers, like images / 255. Got {x.dtype}."
             ) from error
-    resolved.check(whole.targets, output.shape[-1])
+    if isinstance(output, Tensor):
+        resolved.check(whole.targets, output.shape[-1])
     if members is None:
         _try_loss(resolved.loss, output, y)
     else:
@@ -209,13 +223,13 @@ def check_data(
 def _takes(module: nn.Module, x: Tensor) -> bool:
     """Whether ``module`` can be called with ``x``."""
     try:
-        _outputs(module, x)
+        called(module, x)
     except (RuntimeError, ValueError):
         return False
     return True
 
 
-def _try_loss(loss: LossFunction, output: Tensor, target: Tensor) -> None:
+def _try_loss(loss: LossFunction, output: Any, target: Any) -> None:
     """A ValueError unless it gives one number for them, row by row."""
     with warnings.catch_warnings():
         # torch's own losses warn where an output of (rows, 1) meets targets of (rows,)
@@ -247,9 +261,18 @@ def evaluate(
     *,
     batch_size: int = 8192,
 ) -> Evaluation:
-    """Loss and score over ``data``, with the module in evaluation mode; its mode is restored."""
+    """Loss and score over ``data``, with the module in evaluation mode; its mode is restored.
+
+    Of a loss function of your own that takes other things than one tensor and another, it is the
+    mean over the batches, by their rows.
+    """
     resolved, members = resolve_task(task), members_of(module)
-    output, target, own = predict(module, data, batch_size=batch_size)
+    with evaluation_mode(module):
+        answers = _answers(module, data, batch_size, task)
+        first = [*islice(answers, 1)]
+        if first and not all(isinstance(part, Tensor) for part in first[0]):
+            return _mean_over(chain(first, answers), resolved)
+        output, target, own = _joined(module, data, [*first, *answers])
     if members is None:
         return Evaluation(
             resolved.loss(output, target).item(), resolved.score(output, target).item()
@@ -261,6 +284,22 @@ def evaluate(
     )
 
 
+def _mean_over(answers: Iterable[Pair], task: Task) -> Evaluation:
+    total, rows = 0.0, 0
+    for output, target in answers:
+        count = rows_of(target)
+        total, rows = total + count * task.loss(output, target).item(), rows + count
+    return Evaluation(total / rows, -total / rows)
+
+
+def _answers(
+    module: nn.Module, data: Data, batch_size: int, task: str | LossFunction = "regression"
+) -> Iterator[Pair]:
+    """What ``module`` gives for each batch, and its targets."""
+    for x, y in batches_of(data, batch_size, members_of(module), _parameter(module)):
+        yield _outputs(module, x, task), y
+
+
 def predict(
     module: nn.Module, data: Data, *, batch_size: int = 8192
 ) -> tuple[Tensor, Tensor, bool]:
@@ -268,16 +307,25 @@ def predict(
 
     Of a population the outputs are (members, rows, k).
     """
-    members = members_of(module)
-    batches = batches_of(data, batch_size, members, _parameter(module))
     with evaluation_mode(module):
-        pairs = [(_outputs(module, x), y) for x, y in batches]
+        return _joined(module, data, [*_answers(module, data, batch_size)])
+
+
+def _joined(module: nn.Module, data: Data, pairs: list[Pair]) -> tuple[Tensor, Tensor, bool]:
+    members = members_of(module)
     if not pairs:
         raise ValueError("Expected data with at least one batch. Got none.")
     outputs, targets = zip(*pairs, strict=True)
     own = members is not None and is_pair(data) and MemberData.of(data, members).own_targets
     output = torch.cat(outputs, dim=0 if members is None else 1)
     return output, torch.cat(targets, dim=1 if own else 0), own
+
+
+def gives_tensors(module: nn.Module, data: Data) -> bool:
+    """Whether what ``module`` gives, and the targets of ``data``, are one tensor each."""
+    batches = islice(batches_of(data, 1, members_of(module), _parameter(module)), 1)
+    with evaluation_mode(module):
+        return all(isinstance(part, Tensor) for x, y in batches for part in (called(module, x), y))
 
 
 @contextlib.contextmanager
@@ -299,13 +347,18 @@ def restored_mode(module: nn.Module) -> Iterator[None]:
             part.training = training
 
 
-def _outputs(module: nn.Module, x: Tensor) -> Tensor:
-    output = module(x)
-    if not isinstance(output, Tensor):
+def _outputs(module: nn.Module, x: Any, task: str | LossFunction) -> Any:
+    output = called(module, x)
+    if not isinstance(output, Tensor) and not callable(task):
         raise ValueError(
-            f"Expected a module that gives one tensor. Got a {type(output).__name__} from "
+            "Expected a module that gives one tensor, or a loss(output, target) of your own as the "
+            f"task, which takes what it gives. Got a {type(output).__name__} from "
             f"{type(module).__name__}."
         )
+    return mapped(_in_full, output)
+
+
+def _in_full(output: Tensor) -> Tensor:
     return output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
 
 

@@ -12,11 +12,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torchsparcs.spectral.population import members_of
 from torchsparcs.training.checkpoint import comparable
 from torchsparcs.training.config import TrainConfig
-from torchsparcs.training.data import Data, data_of_members, digest, is_pair
+from torchsparcs.training.data import Data, data_of_members, digest, is_pair, placed
 from torchsparcs.training.deadline import Deadline
 from torchsparcs.training.devices import Ranks
 from torchsparcs.training.history import History
 from torchsparcs.training.loop import TrainingLoop
+from torchsparcs.training.nests import tensors_in
 from torchsparcs.training.tasks import check_data
 
 
@@ -166,7 +167,7 @@ def train(
 
 
 def _digest(data: Data) -> str:
-    return digest(map(torch.as_tensor, data)) if is_pair(data) else "batches"
+    return digest(tensors_in(placed(data, None))) if is_pair(data) else "batches"
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

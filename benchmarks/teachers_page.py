@@ -1,0 +1,155 @@
+"""What the record of `teachers.py` says, table by table and over them; the section of a page."""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from marking import filled, rewrite
+
+CLEAR = 0.005  # of a score: less between the linear model and the teacher is no way to go
+WAYS = ("plain", "taught")
+
+
+def mean_error(values: Iterable[float]) -> list[float | None]:
+    """Over tables: mean and its standard error, which one alone does not have."""
+    known = np.array([*values], dtype=float)
+    if not len(known):
+        return [None, None]
+    error = float(known.std(ddof=1) / math.sqrt(len(known))) if len(known) > 1 else None
+    return [float(known.mean()), error]
+
+
+def over_splits(pairs: list[list[float]]) -> list[float]:
+    """Mean of paired differences over splits, and the error that those of their rows give."""
+    values, errors = np.array(pairs).T
+    return [float(values.mean()), float(np.sqrt(np.square(errors).sum()) / len(errors))]
+
+
+def table_of(splits: list[dict]) -> dict[str, Any]:
+    """A table: means over its splits."""
+
+    def mean(*path: str) -> float:
+        values = []
+        for split in splits:
+            for step in path:
+                split = split[step]
+            values.append(split)
+        return float(np.mean(values))
+
+    lead = over_splits([split["teacher_less_linear"] for split in splits])
+    has_way = lead[0] > max(CLEAR, lead[1])
+    found: dict[str, Any] = {
+        "splits": len(splits),
+        "linear": mean("linear"),
+        "teacher": mean("teacher", "test"),
+        "teacher_less_plain": over_splits([split["teacher_less_plain"] for split in splits]),
+        "budgets": {},
+    }
+    for budget in splits[0]["budgets"]:
+        way = {each: mean("budgets", budget, each, "test") for each in WAYS}
+        shares = {
+            each: (way[each] - found["linear"]) / (found["teacher"] - found["linear"])
+            if has_way
+            else None
+            for each in WAYS
+        }
+        gain = over_splits([split["budgets"][budget]["gain"] for split in splits])
+        kept = {each: mean("budgets", budget, each, "agreement") for each in WAYS}
+        found["budgets"][budget] = {"test": way, "share": shares, "gain": gain, "agreement": kept}
+    times = [split["microseconds"] for split in splits]
+    found["times_faster"] = {
+        form: [float(np.mean([t["teacher"][b] / t[form][b] for t in times])) for b in (0, 1)]
+        for form in ("onnx", "python")
+    }
+    found["seconds"] = {each: mean("seconds", each) for each in ("teacher", *WAYS)}
+    return found
+
+
+def geometric(values: Iterable[float | None]) -> float | None:
+    """None where one of them is not above zero."""
+    known = [value for value in values if value is not None]
+    if not known or min(known) <= 0:
+        return None
+    return float(np.exp(np.mean(np.log(known))))
+
+
+def summary(units: dict[str, dict]) -> dict[str, Any]:
+    """By table, and over the tables."""
+    names = dict.fromkeys(unit.split()[0] for unit in units)
+    tables = {
+        name: table_of([units[unit] for unit in units if unit.split()[0] == name]) for name in names
+    }
+    budgets = next(iter(tables.values()))["budgets"] if tables else {}
+    overall = {}
+    for budget in budgets:
+        each = [table["budgets"][budget] for table in tables.values()]
+        gains = [one["gain"] for one in each]
+        overall[budget] = {
+            "gain": mean_error(value for value, _ in gains),
+            "above": sum(value > error for value, error in gains),
+            "below": sum(value < -error for value, error in gains),
+            "share": {way: geometric(one["share"][way] for one in each) for way in WAYS},
+        }
+    return {
+        "tables": tables,
+        "overall": overall,
+        "least_times_faster": {
+            form: [min(t["times_faster"][form][b] for t in tables.values()) for b in (0, 1)]
+            for form in ("onnx", "python")
+        },
+    }
+
+
+def share_words(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def section(recorded: dict) -> str:
+    """The part of the page, in Markdown."""
+    units = recorded["units"]
+    found = summary(units)
+    budgets = [*found["overall"]]
+    names = [f"{int(budget) // 1024} kB" for budget in budgets]
+    head = ["table", "splits", "linear", "teacher"]
+    head += [f"{name}: without, with" for name in names]
+    head += [f"{name}: gain" for name in names] + [f"{name}: way" for name in names]
+    head += ["times faster at 1, 1,024"]
+    lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
+    for name, row in found["tables"].items():
+        each = [row["budgets"][budget] for budget in budgets]
+        cells = [name, str(row["splits"]), f"{row['linear']:.3f}", f"{row['teacher']:.3f}"]
+        cells += [f"{one['test']['plain']:.3f}, {one['test']['taught']:.3f}" for one in each]
+        cells += [f"{one['gain'][0]:+.4f} ± {one['gain'][1]:.4f}" for one in each]
+        cells += [share_words(one["share"]["taught"]) for one in each]
+        cells += [", ".join(f"{times:.0f}" for times in row["times_faster"]["onnx"])]
+        lines.append(f"| {' | '.join(cells)} |")
+    words = []
+    for name, budget in zip(names, budgets, strict=True):
+        whole = found["overall"][budget]
+        mean, error = whole["gain"]
+        spread = "" if error is None else f" ± {error:.4f}"
+        way = [share_words(whole["share"][each]) for each in ("taught", "plain")]
+        words.append(
+            f"Within {name} the gain over the tables is {mean:+.4f}{spread}; above by more than "
+            f"its own error on {whole['above']}, below on {whole['below']} of "
+            f"{len(found['tables'])}; the geometric mean of the way is {way[0]} with the teacher, "
+            f"{way[1]} without."
+        )
+    fast = found["least_times_faster"]
+    words.append(
+        f"As ONNX the network answers at least {fast['onnx'][0]:.0f} times faster than the teacher "
+        f"at one row and {fast['onnx'][1]:.0f} times at 1,024; as Python, through "
+        f"`SearchResult.predict`, {fast['python'][0]:.1f} and {fast['python'][1]:.0f} times."
+    )
+    if missing := [unit for unit in recorded["wanted"] if unit not in units]:
+        words.append(f"Not run (table, split): {', '.join(missing)}.")
+    states = sorted({unit["commit"] for unit in units.values() if unit["commit"]})
+    made = f"{recorded['hardware']}, {recorded['date']}, commit {', '.join(states)}."
+    return "\n\n" + "\n".join(lines) + "\n\n" + " ".join(words) + f" {made}\n\n"
+
+
+def page(recorded: dict, path: Path) -> None:
+    """Write what stands between the marks of this script."""
+    rewrite(path, filled(path.read_text(), "teachers", {"tables": section}, recorded))
