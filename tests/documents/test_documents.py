@@ -71,7 +71,6 @@ def test_pages_say_what_was_recorded(kind, monkeypatch):
     assert named == {*writer["SENTENCES"]}
 
 
-<<<<<<< HEAD
 def test_pages_say_what_was_measured(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     writer = runpy.run_path(str(ROOT / "benchmarks" / "measured.py"))
@@ -103,12 +102,12 @@ def test_numbers_of_the_readme_come_from_records():
     said = re.sub(r"```.*?```|\]\([^)]*\)|<[^>]+>|`[^`]*`|\[!\[.*", "", said, flags=re.DOTALL)
     numbers = {*re.findall(r"\d[\d.,]*\d|\d", said)}
     assert numbers <= {"0", "1"}, "numbers are written by a script"  # 0 and 1: sides of the plot
-=======
+
+
 def test_the_page_has_the_cuts_that_were_recorded(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     writer = runpy.run_path(str(ROOT / "benchmarks" / "block_cuts.py"))
     assert writer["page"]() == (ROOT / "docs" / "results.md").read_text(), "block_cuts.py --page"
->>>>>>> main
 
 
 BENCHMARKS: dict[str, list[str]] = {
