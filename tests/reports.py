@@ -1,6 +1,8 @@
 """Small searches with awkward names, and made-up results that are hard to draw."""
 
 import dataclasses
+import os
+import shutil
 from functools import cache
 from unittest.mock import patch
 
@@ -27,6 +29,7 @@ from torchsparcs.cutting.layers import with_fewer_channels
 from torchsparcs.searching.judging import ANSWERS
 from torchsparcs.searching.result import Attempt
 
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 COLUMN, LABEL = "<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>"
 DRAW = np.random.default_rng(0)
 X = pd.DataFrame(DRAW.uniform(-1, 1, (150, 3)), columns=[COLUMN, "b & <b>b</b>", "c"])

@@ -1,13 +1,25 @@
-"""Results that several files of this room look at."""
+"""Results that several files of this room look at, and a browser that shows their pages."""
 
+import dataclasses
 import json
 
 import pytest
 from reports import (
+    CHROMIUM,
+    X,
+    Y,
+    chain_result,
+    dense_result,
+    huge_result,
+    labelled_result,
+    searched_dense_result,
     small_result,
+    unjudged_result,
+    validated_result,
 )
 
-from torchsparcs import load_result
+from torchsparcs import History, load_result
+from torchsparcs.searching.refit import refit
 
 TASKS = ("multiclass", "binary", "regression")
 
@@ -32,3 +44,65 @@ def older(tmp_path):
     outer = {name: settings["settings"].pop(name) for name in ("hardware", "versions")}
     (tmp_path / "run" / "settings.json").write_text(json.dumps({**settings, **outer}))
     return load_result(tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright import sync_api
+
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Files by name: of each task, of a huge network, of a front and nothing else."""
+    folder = tmp_path_factory.mktemp("pages")
+    results = {task: small_result(task) for task in ("multiclass", "binary", "regression")}
+    results["huge"] = huge_result()
+    front = [dataclasses.replace(found, answers=None) for found in results["binary"].front]
+    results["bare"] = dataclasses.replace(
+        results["binary"], front=tuple(front), history=History(), attempts=()
+    )
+    results["chain"], results["chain_regression"] = chain_result(), chain_result("regression")
+    results["network"] = searched_dense_result()
+    results["dense"], results["validated"] = dense_result(), validated_result()
+    results["unjudged"], results["labels"] = unjudged_result(), labelled_result()
+    results["refitted"] = refit(
+        results["binary"], X, Y["binary"], steps=3, validation=2, progress=False, device="cpu"
+    )
+    return {name: result.report(folder / f"{name}.html") for name, result in results.items()}
+
+
+@pytest.fixture(scope="module")
+def context(browser):
+    with browser.new_context() as opened:
+        yield opened
+
+
+@pytest.fixture
+def visit(context, pages):
+    """Opens a page; at the end of a test nothing may have been said, asked for or popped up."""
+    opened, said, asked = [], [], []
+
+    def visit(name, width=1600):
+        page = context.new_page()
+        opened.append(page)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.set_default_timeout(5000)
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+        address = pages[name].as_uri()
+        page.on("request", lambda request: request.url != address and asked.append(request.url))
+        page.goto(address)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield visit
+    for page in opened:
+        page.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == []

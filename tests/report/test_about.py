@@ -95,7 +95,9 @@ def test_summaries_but_no_rows(result):
     about = {section["title"]: dict(section["facts"]) for section in settings["about"]}
     assert about["Data"]["rows"] == "150"
     assert about["Search"]["seed"] == str(result.settings["seed"])
-    assert about["Configuration"]["steps"] == "60"
+    assert about["Settings"]["steps of a training, at least"] == "60"
+    epochs = result.history.epochs
+    assert about["Settings"]["trained"] == f"{epochs:,} epochs really run"
     assert [name for name, _ in settings["about"][-1]["facts"]] == [
         "torchsparcs", "python", "torch", "hardware", "device", "wall time",
     ]  # fmt: skip
@@ -114,6 +116,11 @@ def test_what_a_network_has_not_is_left_out():
         "activation": "relu",
         "budget": "none",
         "seed": "3",
+    }
+    assert about["Settings"] == {
+        "trained": "2 epochs really run",
+        "epochs, as asked for": "2",
+        "learning rate": "0.001",
     }
     data = dict(facts_of(chain_result("regression"))["about"][0]["facts"])
     assert data["target"] == "y"  # whose mean and scale nobody knows

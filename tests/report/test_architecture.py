@@ -25,6 +25,10 @@ def test_a_network_worked_out_by_hand():
     assert outputs["fan_in"] == [3]
     norms = {(source, target): norm for source, target, norm, _ in drawn["bands"]}
     assert norms[0, 2] == 2
+    assert sorted(drawn["edges"]) == [  # from a layer and place to another, and its weight
+        [0, 0, 1, 0, 3], [0, 1, 1, 0, 4], [0, 1, 1, 1, 1], [0, 1, 2, 0, 2],
+        [1, 0, 2, 0, 0.5], [1, 1, 2, 0, -6],
+    ]  # fmt: skip
     assert norms[0, 1] == pytest.approx(26**0.5, abs=1e-3)
 
 
@@ -34,6 +38,7 @@ def test_wide_layers_are_grouped():
     assert (hidden["alive"], hidden["per"], len(hidden["size"])) == (1000, 14, 72)
     assert hidden["size"] == sorted(hidden["size"], reverse=True)
     assert set(hidden["fan_in"]) == {4}
+    assert drawn["edges"] is None
 
 
 def test_a_chain_worked_out_by_hand():

@@ -31,7 +31,6 @@ def test_the_comparison(result):
         score = getattr(found, "expected", found.score)
         words = (f"{100 * score:.2f} % ± {100 * found.standard_error:.2f}" if percent
                  else f"{score:.4f} ± {found.standard_error:.4f}")  # fmt: skip
-        words += " on the folds" * (found in result.attempts)
         return found.parameters, found.macs, words
 
     expected = {"smallest": result.smallest(), "best score": result.best()}
@@ -39,13 +38,14 @@ def test_the_comparison(result):
         expected = {"smallest, best score": result.best()}
     expected["linear model"] = result.linear
     uncut = [found for found in result.attempts if found.cut == 0 and found.neurons]
-    expected["largest as trained"] = max(uncut, key=lambda found: found.parameters)
+    expected["largest trained, as judged"] = max(uncut, key=lambda found: found.parameters)
     found = {row["name"]: (row["parameters"], row["macs"], row["score"]) for row in rows}
     constant = result.scoring.words(result.scoring.constant)
     assert found.pop("one answer for all rows") == (result.target.outputs, 0, constant)
     assert found == {name: numbers(found) for name, found in expected.items()}
     assert rows[0]["architecture"] == result.smallest().architecture
-    assert rows[-1]["architecture"] == f"{expected['largest as trained'].neurons} hidden neurons"
+    largest = expected["largest trained, as judged"]
+    assert rows[-1]["architecture"] == f"{largest.neurons} hidden neurons"
 
 
 def test_the_largest_was_trained_and_is_no_linear_model():
@@ -85,8 +85,9 @@ def test_a_refitted_front_tells_of_the_refit(tmp_path):
     assert facts["comparison"][-1]["name"] == "network allowed"
     assert facts["comparison"][-1]["score"] == ""
     assert facts["verdict"].endswith(
-        " The networks were found by an earlier search and refitted to these rows. Scores are "
-        f"corrected for the choice: on the rows that made it, it has {fresh.smallest().score:.4f}."
+        " The networks were found by an earlier search and refitted to these rows. It was chosen "
+        f"by the rows that judge, on which it has R² {fresh.smallest().score:.4f}: scores here are "
+        "corrected for that choice."
     )
     made_with = dict(facts["about"][-1]["facts"])
     assert made_with["hardware"] != "a machine of before"
@@ -100,10 +101,10 @@ def test_scores_that_are_none():
     facts = facts_of(result)
     (linear,) = (found for found in facts["candidates"] if found["pick"] == "linear")
     assert (linear["score_words"], linear["score_with_error"]) == ("–", "–")
-    assert "reaches R² –" in facts["verdict"]
+    assert "R² –" in facts["verdict"]
     asked = {**result.settings, "pick": "linear"}
     named = facts_of(dataclasses.replace(result, settings=asked))
-    assert named["headline"] == "A linear model on all columns, with 8 parameters, has no score."
+    assert named["headline"] == "A linear model of 8 parameters on all columns has no score."
 
 
 def test_rules_are_marked(result):
@@ -156,7 +157,7 @@ def test_a_network_has_no_table(make, tmp_path):
     assert (facts["is_table"], facts["columns"], facts["inputs"]) == (False, None, [])
     assert facts["unit"] == ("channel" if make is chain_result else "neuron")
     assert [row["name"] for row in facts["comparison"]] == [
-        *["smallest", "best score", "largest as trained"]
+        *["smallest", "best score", "largest trained, as judged"]
     ]
     assert [found["rules"] for found in facts["candidates"]][-2:] == [["smallest"], ["best"]]
     assert not any(found["kept_linear"] for found in facts["candidates"])

@@ -10,7 +10,7 @@ from reports import (
 )
 
 from torchsparcs.report import facts_of
-from torchsparcs.report.facts import answers_of
+from torchsparcs.report.answers import answers_of
 
 
 def test_a_note_where_rows_count_by_their_weights():

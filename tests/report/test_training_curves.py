@@ -4,7 +4,7 @@ import torch
 
 from torchsparcs import History
 from torchsparcs.report.architecture import MOST_NEURONS
-from torchsparcs.report.facts import training_curves
+from torchsparcs.report.curves import training_curves
 
 
 def test_eigenvalues_at_every_stop():

@@ -149,6 +149,11 @@ def test_a_folder_without_a_history(tmp_path):
         ("front.json", lambda it: it["attempts"][0].update(score="x"), "score is 'x', not float"),
         ("settings.json", lambda it: it["settings"].pop("rows"), "lacks rows"),
         ("settings.json", lambda it: it["settings"].update(relevance={"a": 7.0}), "relevance"),
+        (
+            "settings.json",
+            lambda it: it["settings"].update(ranges={"a": [7.0, 1.0, 0.0]}),
+            "ranges",
+        ),
     ],
 )
 def test_damage_is_told(file, change, words, tmp_path):

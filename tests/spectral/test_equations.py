@@ -1,6 +1,7 @@
 """The fast forms against the dense reference, and the closed forms against each other."""
 
 import math
+from itertools import pairwise
 
 import dense
 import pytest
@@ -152,3 +153,28 @@ def test_a_network_worked_out_by_hand():
     assert network.weight_block(2, 1).tolist() == [[-1.0, -2.0]]
     assert network.weight_block(2, 0).tolist() == [[7.0, 0.0]]
     assert network(torch.tensor([1.0, -2.0], dtype=DOUBLE)).item() == -4.5
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("anchors", [(1, 2), (2,), ()])
+def test_few_rows_are_the_same_bit_for_bit(bias, anchors):
+    """The transfer of a silent input need not be negated."""
+    torch.manual_seed(0)
+    sizes = [9 + bias, 6, 5, 4]
+    transfers = [torch.randn(m, n, requires_grad=True) for n, m in pairwise(sizes)]
+    eigenvalues = [torch.randn(n, requires_grad=True) for n in sizes]
+    x, found = torch.randn(3, 9), []
+    for has_few_rows in (False, True):
+        output = spectral.feedforward(
+            x,
+            transfers,
+            eigenvalues,
+            torch.relu,
+            anchors=anchors,
+            bias=bias,
+            input_is_silent=True,
+            has_few_rows=has_few_rows,
+        )
+        used = [*transfers, *eigenvalues[1:]]
+        found.append([output, *torch.autograd.grad(output.square().sum(), used)])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,7 @@ def _write(path: str | Path, template: str, program: Program, **more: Any) -> No
         python_activation=PYTHON_ACTIVATIONS[program.activation],
         javascript_activation=JAVASCRIPT_ACTIVATIONS[program.activation],
         neurons=_neurons,
+        codes=_codes,
         **more,
     )
     write_atomically(Path(path), text.encode())
@@ -181,6 +183,33 @@ JAVASCRIPT_ACTIVATIONS = {
 }
 
 
+def javascript_network() -> str:
+    """The functions that run a network in JavaScript, and its activations by name."""
+    template = files("torchsparcs.export") / "templates" / "network.js"
+    rows = (f"  {name}: (v) => {{ {body} }},\n" for name, body in JAVASCRIPT_ACTIVATIONS.items())
+    return f"{template.read_text(encoding='utf-8')}\nconst ACTIVATIONS = {{\n{''.join(rows)}}};\n"
+
+
+def javascript_data(program: Program) -> dict[str, Any]:
+    """What these functions take of a network, as plain values; weights to six digits."""
+
+    def short(values: Iterable[Any]) -> list[float]:
+        return [float(f"{value:.6g}") for value in values]
+
+    return {
+        "numbers": [[number.field, float(decimal(number.centre))] for number in program.numbers],
+        "told": [told.field for told in program.indicators],
+        "codes": _codes(program),
+        "layers": [
+            [[float(decimal(bias)), places, short(weights)] for bias, places, weights in layer]
+            for layer in _neurons(program)
+        ],
+        "fills": program.fills,
+        "activation": program.activation,
+        "ends": [short(pair) for pair in program.ends],
+    }
+
+
 def decimal(value: Any) -> str:
     """A float32 number in as few digits as say it exactly; C, Python and JavaScript read it."""
     return str(np.float32(value))
@@ -201,6 +230,16 @@ def _c_names(program: Program, prefix: str) -> dict[str, list]:
     ]
     classes = [made(f"{prefix}_CLASS_", label) for label in program.classes]
     return {"inputs": inputs, "codes": codes, "classes": classes}
+
+
+def _codes(program: Program) -> list[tuple[int, int, int, int, list[int]]]:
+    """Of each code its place, how many there are, levels of others and missing ones, those used."""
+    codes = []
+    for place in program.coded:
+        field = program.fields[place]
+        levels = [level.level for level in program.levels if level.field == place]
+        codes.append((place, len(field.texts), field.other, field.missing, levels))
+    return codes
 
 
 def _neurons(program: Program) -> list[list[tuple[str, int | list[int], np.ndarray]]]:

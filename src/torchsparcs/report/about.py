@@ -21,10 +21,7 @@ def about(result: SearchResult) -> list[dict[str, Any]]:
         "Data": _data(result),
         "Search": _search(result),
         **({} if result.preprocessing is None else {"What the data decided": _choices(result)}),
-        "Configuration": {
-            name.replace("_", " "): _text(value)
-            for name, value in result.settings.get("config", {}).items()
-        },
+        "Settings": _settings(result),
         "Made with": made_with(result.settings),
     }
     return [
@@ -194,8 +191,50 @@ def _budget(settings: Mapping[str, Any]) -> str:
     return ", ".join(words) or "none"
 
 
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+# Settings by the names of their options, in words.
+WORDS = {
+    "steps": "steps of a training, at least",
+    "epochs": "epochs, as asked for",
+    "longest": "steps, at most",
+    "batch_size": "rows in a step",
+    "lr": "learning rate",
+    "path": "penalty weights tried",
+    "ways": "ways to train",
+    "shrink": "size of each cut beside the one before",
+    "tune_share": "steps of a fine-tuning beside the training",
+    "paper": "by the paper's recipe",
+    "sample": "rows to search on, at most",
+    "schedule": "learning rate over time",
+    "eigenvalue_lr_scale": "eigenvalues learn faster by",
+    "transfer_weight_decay": "decay of eigenvectors",
+    "train_transfers": "eigenvectors are trained",
+    "weight_decay": "decay of other weights",
+    "penalty_weight": "penalty weight",
+    "proximal": "zeros are exact",
+    "patience": "epochs without gain that end it",
+    "amp": "mixed precision",
+    "compile": "compiled",
+    "capture": "recorded as a CUDA graph",
+    "snapshot_every": "epochs between pictures",
+}
+
+
+def _settings(result: SearchResult) -> dict[str, str | None]:
+    """What was asked for, in words, and how long networks really were trained."""
+    known = result.settings.get("config", {})
+    run = counted(result.history.epochs, "epoch") if result.history.epochs else None
+    return {"trained": run and f"{run} really run"} | {
+        WORDS.get(name, name.replace("_", " ")): _text(value) for name, value in known.items()
+    }
+
+
+def _text(value: Any) -> str | None:
+    """A setting as people say it; None of what was not asked for."""
+    if value is None or value is False:
+        return None
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return "yes" if value is True else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def made_with(settings: dict[str, Any]) -> dict[str, str]:

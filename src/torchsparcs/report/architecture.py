@@ -16,6 +16,7 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.spectral.linear_maps import channel_weights
 
 MOST_NEURONS = 144  # of a layer, shown one by one
+MOST_EDGES = 90  # of a network whose connections are drawn one by one
 GROUPS = 72  # at most, of a layer with more
 
 
@@ -47,7 +48,17 @@ def architecture(network: CompactNetwork | CompactChain) -> dict[str, Any]:
         active = chain.active[depth - 1] if chain and 0 < depth < last else None
         layer = {"width": width, "alive": len(index), **_nodes(columns, index, active)}
         layers.append({**layer, "map": _map(chain.layers[depth - 1])} if chain and depth else layer)
-    return {"layers": layers, "bands": bands}
+    is_small = chain is None and sum(band[3] for band in bands) <= MOST_EDGES
+    return {"layers": layers, "bands": bands, "edges": _edges(network) if is_small else None}
+
+
+def _edges(network: CompactNetwork | CompactChain) -> list[list[float]]:
+    """Source layer and place, target layer and place, and weight of every connection."""
+    return [
+        [source, column, target, row, rounded(weight[row, column].item())]
+        for target, source, weight in _blocks(network)
+        for row, column in weight.squeeze(2).nonzero().tolist()
+    ]
 
 
 def _blocks(network: CompactNetwork | CompactChain) -> Iterator[tuple[int, int, Tensor]]:

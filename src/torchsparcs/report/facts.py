@@ -5,21 +5,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from torchsparcs.compact.chain import CompactChain
-from torchsparcs.files.visible import shortened
+from torchsparcs.export.folding import Program
 from torchsparcs.report import wording
 from torchsparcs.report.about import about
+from torchsparcs.report.answers import answers_of
 from torchsparcs.report.architecture import GROUPS, MOST_NEURONS, architecture, rounded
 from torchsparcs.report.columns import columns_of, costs_of
+from torchsparcs.report.curves import training_curves
+from torchsparcs.report.formula import MOST_PARAMETERS, formula_of
+from torchsparcs.report.trying import controls_of, programs_of, running
 from torchsparcs.searching.result import Attempt, Candidate, SearchResult, is_same
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.target import Target
-from torchsparcs.training.history import History, spread
 
 RULES = {"smallest": "smallest", "best": "best score", "linear": "linear model"}
 MOST_NAMES = 3000  # of inputs
@@ -44,6 +43,8 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
     is_table = result.preprocessing is not None
     rule = settings.get("pick", "smallest")
     picked, shown = result.pick(rule), shown_of(result)
+    programs = programs_of(result, shown)
+    controls = controls_of(result, programs)
     return {
         "name": wording.shortened(settings.get("data", "A search")),
         "data": wording.data_words(result),
@@ -54,7 +55,7 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "style": result.scoring.style._asdict(),
         "headline": wording.headline(result, picked),
         "architecture": picked.architecture,
-        "verdict": wording.verdict(result, picked, offered.widths, offered.parameters),
+        "verdict": wording.verdict(result, picked),
         "judged_by": wording.judged_by(settings),
         "where_judged": wording.where_judged(settings),
         "is_judged_itself": settings["fits"] == 1,
@@ -70,12 +71,21 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "tolerance": result.best().score - result.tolerance,
         "tolerance_words": wording.tolerance_words(result),
         "comparison": _comparison(result, rule, offered),
-        "candidates": [_candidate(result, found) for found in shown],
+        "candidates": [
+            {
+                **_candidate(result, found),
+                "program": None if program is None else running(program, controls),
+                "formula": _formula(result, found, program),
+            }
+            for found, program in zip(shown, programs, strict=True)
+        ],
+        "controls": controls,
         "members": _members(result, shown),
         "attempts": [
             [
                 *(_member(result, found), found.cut, found.parameters, rounded(found.score)),
                 result.size.of(found),
+                found.neurons,
             ]
             for found in result.attempts
             if math.isfinite(found.score)
@@ -85,11 +95,17 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "groups": GROUPS,
         "inputs": _names(result.inputs.encoded_names if is_table else ()),
         "outputs": _names(output_names(target)),
+        "classes": _names(target.classes or ()),
         "columns": columns_of(result),
         "costs": costs_of(result),
         "about": about(result),
         "folder": None if folder is None else _place(Path(folder)),
     }
+
+
+def _formula(result: SearchResult, found: Candidate, program: Program | None) -> list[str]:
+    is_small = program is not None and found.parameters <= MOST_PARAMETERS
+    return formula_of(program, result.inputs.scale) if program is not None and is_small else []
 
 
 def _place(folder: Path) -> str:
@@ -206,6 +222,9 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         score, outputs = result.scoring.words(constant), result.target.outputs
         size = {"parameters": outputs, "macs": 0, "bytes": None, "score": score}
         rows.append({"name": "one answer for all rows", "architecture": "", **size})
+    if (plain := wording.best_plain(result)) is not None:
+        words = wording.counted(plain.neurons, f"hidden {unit_of(result)}")
+        return [*rows, _row(result, "best plain network", words, plain)]
     trained = [
         found
         for found in result.attempts
@@ -217,7 +236,7 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         return [*rows, {"name": "network allowed", "architecture": words, **size}]
     top = max(trained, key=lambda found: found.parameters)
     hidden = wording.counted(top.neurons, f"hidden {unit_of(result)}")
-    return [*rows, _row(result, "largest as trained", hidden, top)]
+    return [*rows, _row(result, "largest trained", hidden, top)]
 
 
 def _words(pick: str | int) -> str:
@@ -230,8 +249,8 @@ def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt
     scoring, error = result.scoring, found.standard_error
     if isinstance(found, Candidate):
         score = scoring.words(found.told, error)
-    else:  # nobody chose it
-        score = f"{scoring.words(found.score, error)} {wording.where_judged(result.settings)}"
+    else:
+        score, name = scoring.words(found.score, error), f"{name}, as judged"
     return {
         "name": name,
         "architecture": words,
@@ -246,137 +265,9 @@ def _names(names: Sequence[Any]) -> list[str]:
     return [wording.shortened(name) for name in names[:MOST_NAMES]]
 
 
-MOST_SHOWN = 20  # classes of a confusion matrix
-MOST_OUTPUTS = 6  # of a regression
-
-
-def answers_of(
-    candidate: Candidate, target: Target, *, is_accuracy: bool = True
-) -> dict[str, Any] | None:
-    """A confusion matrix, or pairs in their own units; None where nothing was kept.
-
-    ``is_accuracy``: whether that is the score, which a matrix can be held against.
-    """
-    kept = candidate.answers
-    if kept is None:
-        return None
-    if target.classes is None:
-        return _pairs(kept, target)
-    return _confusion(kept, target, candidate.score if is_accuracy else None)
-
-
-def _confusion(counts: Tensor, target: Target, accuracy: float | None) -> dict[str, Any]:
-    """True by said; of many classes those with most mistakes, and the rest as one."""
-    labels = [shortened(label) for label in target.classes or ()]
-    note = ""
-    if len(labels) > MOST_SHOWN:
-        wrong = counts.sum(dim=0) + counts.sum(dim=1) - 2 * counts.diagonal()
-        worst = wrong.argsort(descending=True, stable=True)[: MOST_SHOWN - 1].sort().values
-        place = torch.full((len(labels),), len(worst)).scatter(0, worst, torch.arange(len(worst)))
-        mix = torch.nn.functional.one_hot(place).to(counts)
-        others = len(labels) - len(worst)
-        right = counts.diagonal().sum() - counts.diagonal()[worst].sum()
-        counts = mix.T @ counts @ mix
-        labels = [*(labels[i] for i in worst.tolist()), f"{others} others"]
-        note = (
-            f"The {len(worst)} classes with most mistakes; the other {others} are one row and "
-            f"column, where {int(counts[-1, -1] - right):,} are mistakes among themselves."
-        )
-    share = counts.diagonal().sum().item() / max(int(counts.sum()), 1)
-    if not note and accuracy is not None and abs(share - accuracy) > 1e-3:
-        note = "Rows are counted once each here; the score counts them by their weights."
-    return {"kind": "confusion", "labels": labels, "counts": counts.tolist(), "note": note}
-
-
-def _pairs(pairs: Tensor, target: Target) -> dict[str, Any]:
-    """(rows, outputs, 2) back in the units of the target."""
-    scale, mean = np.array(target.scale)[:, None], np.array(target.mean)[:, None]
-    values = (pairs.numpy() * scale + mean)[:, :MOST_OUTPUTS]
-    outputs = [
-        {"name": shortened(name), "true": _short(values[:, i, 0]), "said": _short(values[:, i, 1])}
-        for i, name in enumerate(target.names[:MOST_OUTPUTS])
-    ]
-    more = len(target.names) - len(outputs)
-    note = f"{more} more outputs are not shown." if more > 0 else ""
-    return {"kind": "pairs", "outputs": outputs, "note": note}
-
-
-def _short(values: np.ndarray) -> list[float]:
-    """Four digits beyond what the values have in common."""
-    finite = np.where(np.isfinite(values), values, np.nan)
-    spread = np.nanmax(finite) - np.nanmin(finite) if not np.isnan(finite).all() else 0.0
-    digits = 4 - int(np.floor(np.log10(spread))) if spread > 0 else 4
-    return [round(float(value), digits) for value in values]
-
-
-MOST_EPOCHS = 200  # of a curve
-BINS = 30  # of a histogram
-
-
 def curves_of(result: SearchResult, candidate: Candidate) -> dict[str, Any] | None:
     """The curves of the network that ``candidate`` was cut from; None where none are recorded."""
     losses, member = result.history.train_loss, _member(result, candidate)
     if not losses or member < 0 or (member and member >= len(losses[0])):
         return None
     return training_curves(result.history_of(candidate))
-
-
-def training_curves(history: History) -> dict[str, Any]:
-    """Losses, scores, recruits and eigenvalues of one training; what was not recorded is empty."""
-    epochs = spread(history.epochs, MOST_EPOCHS)
-    kept = history.thinned().snapshots
-    names = sorted(kept[0][1], key=_in_order) if kept else []
-    recruited = history.recruited
-    return {
-        "epochs": [epoch + 1 for epoch in epochs],
-        "loss": _at(history.train_loss, epochs),
-        "validation_loss": _at(history.validation_loss, epochs),
-        "score": _at(history.validation_score, epochs),
-        "recruited": [recruited[epoch] for epoch in epochs] if any(recruited) else [],
-        "stops": [epoch for epoch, _ in kept] if names else [],
-        "layers": [_layer([snapshot[name] for _, snapshot in kept]) for name in names],
-    }
-
-
-def _layer(snapshots: list[Tensor]) -> dict[str, Any]:
-    """One hidden layer: eigenvalues and their histogram at every stop.
-
-    Of a layer with many neurons that were recruited, ``values`` are the means of |λ| of ``per``
-    recruits each, from the largest; else the eigenvalues of the neurons at ``index``.
-    """
-    values = torch.stack([snapshot.float().nan_to_num() for snapshot in snapshots])  # (stops, N)
-    ever = (values != 0).any(dim=0).nonzero().squeeze(1)
-    width = values.shape[1]
-    layer: dict[str, Any] = {
-        "width": width,
-        "recruited": values.count_nonzero(dim=1).tolist(),
-        "norm": rounded(torch.linalg.vector_norm(values, dim=1)),
-        "histogram": _histogram(values),
-    }
-    if len(ever) <= MOST_NEURONS:
-        eigenvalues = [rounded(stop) for stop in values[:, ever]]
-        return {**layer, "per": 1, "index": ever.tolist(), "values": eigenvalues}
-    per = -(-width // GROUPS)
-    ranked = values.abs().sort(dim=1, descending=True).values
-    recruits = [stop[:n] for stop, n in zip(ranked, layer["recruited"], strict=True)]
-    means = [[rounded(p.mean().item()) for p in stop.split(per) if len(p)] for stop in recruits]
-    return {**layer, "per": per, "index": [], "values": means}
-
-
-def _histogram(values: Tensor) -> dict[str, Any]:
-    """Counts of what is not zero, in bins that all stops share."""
-    low, high = min(values.min().item(), 0.0), max(values.max().item(), 0.0)
-    if low == high:
-        low, high = -1.0, 1.0
-    counts = [torch.histc(stop[stop != 0], bins=BINS, min=low, max=high) for stop in values]
-    return {"from": low, "to": high, "counts": [count.int().tolist() for count in counts]}
-
-
-def _in_order(name: str) -> list[tuple[bool, int, str]]:
-    """A key that sorts layer 10 after layer 9; files do not keep the order of their tensors."""
-    parts = name.split(".")
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
-
-
-def _at(values: list[float], places: list[int]) -> list[float]:
-    return [rounded(values[place]) for place in places] if values else []

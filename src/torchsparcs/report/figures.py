@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchsparcs.files.visible import shortened
+from torchsparcs.report.answers import answers_of
 from torchsparcs.report.architecture import architecture
 from torchsparcs.report.facts import (
-    answers_of,
     curves_of,
     output_names,
     rules_of,
@@ -191,13 +191,13 @@ def pruning_figure(result: SearchResult, pick: Pick = "smallest") -> "Figure":
 
 
 def confusion_figure(result: SearchResult, pick: Pick = "smallest") -> "Figure":
-    """Rows of a classification by their true class and the one that was said."""
+    """Rows of a classification by their true class and the predicted one."""
     answers = _answers(result, pick, "classification")
     if answers is None:
         return _sentence("What the networks answered is not in this run.")
     labels = [_plain(label) for label in answers["labels"]]
     figure = _figure(
-        xaxis={"title": "said", "type": "category"},
+        xaxis={"title": "predicted", "type": "category"},
         yaxis={"title": "true", "type": "category", "autorange": "reversed"},
     )
     counts = answers["counts"]
@@ -214,7 +214,7 @@ def fit_figure(result: SearchResult, pick: Pick = "smallest") -> "Figure":
     for depth, output in enumerate(answers["outputs"], start=1):
         marker, name = {"color": _colour(depth), "opacity": 0.5}, _plain(output["name"])
         figure.add_scatter(
-            x=output["true"], y=output["said"], mode="markers", marker=marker, name=name
+            x=output["true"], y=output["predicted"], mode="markers", marker=marker, name=name
         )
     true = [value for output in answers["outputs"] for value in output["true"]]
     ends, line = [min(true), max(true)], {"color": RED, "dash": "dash"}

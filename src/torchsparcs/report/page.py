@@ -10,8 +10,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from torchsparcs.export.code import javascript_network
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.visible import visible
+from torchsparcs.report import static
 from torchsparcs.report.facts import facts_of
 from torchsparcs.report.fidelity import fidelity_section
 from torchsparcs.searching.result import SearchResult
@@ -63,7 +65,19 @@ def write(file: Path, content: str) -> Path:
     return file
 
 
-SCRIPTS = ("drawing.js", "front.js", "architecture.js", "charts.js", "predictions.js", "page.js")
+SCRIPTS = (
+    "drawing.js",
+    "front.js",
+    "growing.js",
+    "edges.js",
+    "architecture.js",
+    "charts.js",
+    "predictions.js",
+    "trying.js",
+    "page.js",
+)
+# What the markup has already is in it once; nothing of it is for the script.
+STATIC = ("comparison", "about", "columns", "costs", "headline", "verdict", "architecture", "data")
 # Inside a script element nothing of the data may look like markup.
 ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
@@ -85,13 +99,18 @@ def write_page(
 def page_of(result: SearchResult, folder: str | Path | None = None) -> str:
     """The page about a ``SearchResult`` as text; ``folder`` is where the result is saved."""
     facts = facts_of(result, folder)
-    texts = {name: facts[name] for name in ("name", "data", "architecture", "verdict", "held")}
-    texts["title"] = f"{facts['name']}: what was found"
-    texts["headline"] = facts["headline"].replace("held-out", "held\u2011out")  # in one line
-    code = "\n".join(map(asset, SCRIPTS))
+    texts = {name: facts[name] for name in ("name", "data", "verdict", "held")}
+    for name in ("headline", "verdict"):  # what belongs together stays in one line
+        whole = facts[name].replace("held-out", "held\u2011out").replace(" %", "\u00a0%")
+        texts[name] = whole.replace("R² ", "R²\u00a0")
+    texts["title"] = f"{facts['headline'].removesuffix('.')} – {facts['name']}"
+    code = "\n".join([javascript_network(), *map(asset, SCRIPTS)])
     script = f'"use strict";\n(() => {{\n{code}\n}})();\n'
-    kept = fidelity_section(result)
-    return filled("template.html", texts, script, facts=_as_json(facts), fidelity=kept)
+    tables = ("comparison", "candidates", "costs", "columns", "about", "front")
+    markup = {name: getattr(static, name)(facts) for name in tables}
+    markup["fidelity"] = fidelity_section(result)
+    known = {name: value for name, value in facts.items() if name not in STATIC}
+    return filled("template.html", texts, script, facts=_as_json(known), **markup)
 
 
 chain_page = page_of

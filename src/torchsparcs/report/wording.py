@@ -1,16 +1,18 @@
 """The numbers of a report as people write them, and the sentences around them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.visible import shortened
 from torchsparcs.searching.default_scoring import RARE
-from torchsparcs.searching.result import FEW_ROWS, Candidate, SearchResult, is_same
+from torchsparcs.searching.result import FEW_ROWS, Attempt, Candidate, SearchResult, is_same
 from torchsparcs.searching.scoring import Scoring
 from torchsparcs.training.progress import duration_words
+
+MOST_NAMED = 12  # columns, one by one
 
 
 def counted(number: int, noun: str) -> str:
@@ -113,9 +115,9 @@ def columns_words(result: SearchResult, candidate: Candidate) -> str:
 def headline(result: SearchResult, candidate: Candidate) -> str:
     """The answer in one sentence."""
     kind = "linear model" if is_linear(candidate) else "network"
-    size = f"A {kind} with {counted(candidate.parameters, 'parameter')}"
-    if is_linear(candidate) and result.preprocessing is not None:
-        size = size.replace(" with", f" {columns_words(result, candidate)}, with") + ","
+    size = f"A {kind} of {counted(candidate.parameters, 'parameter')}"
+    if result.preprocessing is not None:
+        size = f"{size} {columns_words(result, candidate)}"
     score, is_expected = candidate.told, candidate.expected is not None
     if not math.isfinite(score):
         return f"{size} has no score."
@@ -132,64 +134,97 @@ def headline(result: SearchResult, candidate: Candidate) -> str:
     return f"{size} {verb} {100 * score:.1f} % of the variance of {rows}."
 
 
-def verdict(
-    result: SearchResult, picked: Candidate, widths: tuple[int, ...], parameters: int
-) -> str:
-    """How the answer compares with the network offered, the linear model and the best one.
-
-    ``widths`` and ``parameters`` are those of the spectral network that the search was allowed.
-    """
-    arrows = "\u00a0→ "  # at no line's beginning
-    allowed = f"{arrows.join(map(str, widths))} ({counted(parameters, 'parameter')})"
-    if parameters > picked.parameters:
-        fewer = f"{ratio_words(parameters, picked.parameters)} times fewer parameters than"
-        sentences = [f"That is {fewer} the network the search was allowed, {allowed}."]
-    else:
-        is_chain = isinstance(picked.network, CompactChain)
-        own = "layer that is skipped has channels" if is_chain else "skip connection has weights"
-        sentences = [
-            f"That is no fewer parameters than the network the search was allowed, {allowed}: "
-            f"in direct space each {own} of its own."
-        ]
-    sentences += [*_beside_others(result, picked), *_beside_constants(result, picked)]
+def verdict(result: SearchResult, picked: Candidate) -> str:
+    """What the answer reads, how it compares with others, and what the scores are worth."""
+    sentences = [reads_words(result, picked)]
+    sentences += [*_beside_others(result, picked), *_of_a_rare_class(result, picked)]
     if result.settings.get("refitted"):
         sentences.append("The networks were found by an earlier search and refitted to these rows.")
     sentences.append(_caveat(result, picked))
     return " ".join(sentence for sentence in sentences if sentence)
 
 
+def reads_words(result: SearchResult, candidate: Candidate) -> str:
+    """The names of the columns that a network reads; nothing where they are too many."""
+    if result.preprocessing is None:
+        return ""
+    assert isinstance(candidate.network, CompactNetwork)
+    columns, reads = result.inputs.columns, candidate.network.reads
+    read = columns if reads is None else result.inputs.columns_read(reads)
+    names = [column.name for column in read if column.encoded_names]
+    others = [column.name for column in columns if column.name not in names]
+    if not names:
+        return "It reads no column: one answer for all rows."
+    if len(names) > MOST_NAMED:
+        return ""  # the headline counts them
+    words = f"It reads {_listed(names, 'and')}"
+    if 0 < len(others) <= MOST_NAMED:
+        words += f", not {_listed(others, 'or')}"
+    return f"{words}."
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    *most, end = map(shortened, names)
+    return f"{', '.join(most)} {last} {end}" if most else end
+
+
 def _caveat(result: SearchResult, picked: Candidate) -> str:
     """What the choice among many networks has to do with the scores."""
     if picked.expected is not None:
-        score = result.scoring.words(picked.score)
-        among = f", among {counted(len(result.attempts), 'network')}" * bool(result.attempts)
-        made = f"on the rows that made it{among}, it has {score}"
-        return f"Scores are corrected for the choice: {made}."
+        score = measured(result.scoring, picked.score)
+        among = f" among {counted(len(result.attempts), 'network')}" * bool(result.attempts)
+        return (
+            f"It was chosen{among} by the rows that judge, on which it has {score}: scores here "
+            "are corrected for that choice."
+        )
     if result.settings["fits"] == 1:
         return "The rows that judge also choose: keep others for a final verdict."
     return ""
 
 
+def best_plain(result: SearchResult) -> Attempt | None:
+    """The plain network that was judged best as it was fitted, nothing cut; None without one."""
+    if result.preprocessing is None:
+        return None
+    plain = [
+        found
+        for found in result.attempts
+        if found.member is None
+        and found.cut == 0
+        and found.neurons > 0
+        and math.isfinite(found.score)
+    ]
+    return max(plain, key=lambda found: found.score, default=None)
+
+
 def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
-    """Sentences about the linear model and the best network, where they are others."""
-    best, linear = result.best(), result.linear
-
-    def reaches(found: Candidate) -> str:
-        words = measured(result.scoring, found.told)
-        return f"has {counted(found.parameters, 'parameter')} and reaches {words}"
-
-    sentences, is_best_linear = [], linear is not None and is_same(best, linear)
+    """How large the linear model and a plain network are, or the best one without these."""
+    linear, plain, best = result.linear, best_plain(result), result.best()
+    others: list[tuple[str, int, str]] = []
+    sentences = []
     if linear is not None and is_same(picked, linear):
-        sentences = ["It is the linear model: nothing larger was worth its parameters."]
+        sentences.append("It is the linear model: nothing larger was worth its parameters.")
     elif linear is not None:
-        praise = ", the best score found" * is_best_linear
-        words = f"The linear model {columns_words(result, linear)} {reaches(linear)}"
-        sentences = [f"{words}{praise}."]
-    if not is_same(picked, best) and not is_best_linear:
-        kind = "network"
-        if linear is not None and is_linear(best):
-            kind = f"linear model, {columns_words(result, best)},"
-        sentences.append(f"The best {kind} {reaches(best)}.")
+        name = f"the linear model {columns_words(result, linear)}"
+        others.append((name, linear.parameters, measured(result.scoring, linear.told)))
+    if plain is not None:
+        score = f"{measured(result.scoring, plain.score)} {where_judged(result.settings)}"
+        others.append(("the best plain network, fitted whole", plain.parameters, score))
+    if linear is None and not is_same(picked, best):
+        score = measured(result.scoring, best.told)
+        others.append(("the best network", best.parameters, score))
+    larger = [other for other in others if other[1] >= 1.05 * picked.parameters]
+    for name, parameters, score in others:
+        if (name, parameters, score) not in larger:
+            has = f"has {counted(parameters, 'parameter')} and reaches {score}"
+            sentences.append(f"{name[0].upper()}{name[1:]} {has}.")
+    if larger:
+        fewer = [
+            f"{ratio_words(parameters, picked.parameters)} times fewer{' parameters' * (not place)}"
+            f" than {name} ({parameters:,}; {score})"
+            for place, (name, parameters, score) in enumerate(larger)
+        ]
+        sentences.append(f"It has {' and '.join(fewer)}.")
     return sentences
 
 
@@ -199,16 +234,14 @@ def measured(scoring: Scoring, score: float) -> str:
     return words if scoring.name == "accuracy" else f"{scoring.label} {words}"
 
 
-def _beside_constants(result: SearchResult, picked: Candidate) -> list[str]:
-    """What one answer for all rows would be worth, and what a score may hide: the rarest class."""
+def _of_a_rare_class(result: SearchResult, picked: Candidate) -> list[str]:
+    """What a score may hide: the rarest class. What one answer is worth is in the table."""
     scoring, sentences = result.scoring, []
     if result.settings.get("scoring_is_auto") and scoring.name == "log_loss":
         sentences = [
             "A class is rare: accuracy would hide it, so that networks are judged by log loss, how "
             "surprised they are by what is true."
         ]
-    if scoring.constant is not None and scoring.name != "r2":
-        sentences.append(f"One answer for all rows reaches {measured(scoring, scoring.constant)}.")
     counts = picked.answers
     if counts is not None and (target := result.target).classes is not None:
         rows = counts.sum(dim=1)

@@ -37,6 +37,10 @@ def _is_table(rows: list[list[float]]) -> bool:
     return len(rows) > 0 and len(rows[0]) > 0 and len({len(row) for row in rows}) == 1
 
 
+def _is_range(ends: list[float]) -> bool:
+    return len(ends) == 3 and 0 <= ends[1] - ends[0] < math.inf and ends[2] in (0, 1)
+
+
 def _is_front(rows: list) -> bool:
     if len({row["network"] for row in rows}) < max(1, len(rows)):
         raise ValueError("its front is empty, or some of its networks are the same")
@@ -126,6 +130,7 @@ class Settings(TypedDict):
     fidelity: NotRequired[Annotated[Kept, _are_told]]
     costs: NotRequired[dict[str, Size]]
     relevance: NotRequired[dict[str, Share]]  # of columns, where it was asked for
+    ranges: NotRequired[dict[str, Annotated[list[float], _is_range]]]  # as ranges_of has them
     class_weight: NotRequired[str | dict[str, float] | None]
     group: NotRequired[str | None]
     time: NotRequired[str | None]

@@ -66,7 +66,8 @@ class ModelFront(Generic[Model]):
     """Models cut from one, by size; none is as good as a smaller one. Printed, it is a table.
 
     Attributes:
-        points: from the smallest to the largest.
+        points: from the smallest to the largest, each with its ``model``, ``parameters``, ``macs``,
+            ``loss`` and ``score``.
         size: "parameters" or "macs", by which they were cut.
     """
 

@@ -29,6 +29,7 @@ from torchsparcs.searching.folded import FoldedData
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
 from torchsparcs.searching.preparing import class_weight_words, prepared
+from torchsparcs.searching.ranges import ranges_of
 from torchsparcs.searching.refitted_teachers import (
     check_teachers,
     keep_fidelity,
@@ -321,6 +322,11 @@ def search(
         "class_weight": class_weight_words(class_weight),
         "calibrate": calibrate,
         **({} if costs is None else {"costs": dict(costs)}),
+        **(
+            {}
+            if preprocessing is None
+            else {"ranges": ranges_of(preprocessing.inputs, run.folded.inputs)}
+        ),
         **teacher_settings(
             teacher, teacher_fit, is_target=y is None and not isinstance(X, RowStream)
         ),

@@ -16,8 +16,12 @@ from torchsparcs.searching.fit_rows import FitRows, Recipe
 from torchsparcs.searching.folded import Judgement
 from torchsparcs.training.deadline import NEVER, Deadline
 
-TAUGHT = ((0.5, 0.0),)  # the teacher's share of the target, and how much made rows count
-TAUGHT_BY_OTHERS = ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0))  # by somebody's own teacher
+# The teacher's share of the target, how much made rows count, and the share of the best decay.
+TAUGHT = ((0.5, 0.0, 1.0),)
+TAUGHT_BY_OTHERS = (  # somebody's own, which makes up for decay
+    *((0.5, 0.0, 1.0), (0.5, 1.0, 1.0), (1.0, 1.0, 1.0)),
+    *((0.5, 0.0, 0.1), (0.5, 1.0, 0.1), (1.0, 1.0, 0.1)),
+)
 FIT_TURNS, FEWEST_TURNS = 100, 5
 FIRST_SHARE = 0.2  # of the turns, in which decays compete
 AT_ONCE = 2**20  # signals of networks that are fitted at once
@@ -109,8 +113,8 @@ class SecondOrder:
         for _, some in groupby(found, key=lambda each: each[1].band):
             _, best = min(some, key=lambda each: each[0][0].loss)
             pupils += [
-                best._replace(recipe=best.recipe._replace(taught=share, made=made))
-                for share, made in shares
+                best._replace(recipe=Recipe(less * best.recipe.decay, share, made))
+                for share, made, less in shares
             ]
         return self.gone_on("taught", pupils)
 

@@ -83,6 +83,7 @@ def feedforward(
     anchors: Sequence[int],
     bias: bool = False,
     input_is_silent: bool = False,
+    has_few_rows: bool = False,
 ) -> Tensor:
     """The update rule of the paper: a_i = f(Σ_{j<i} W_ij a_j), without f on the output.
 
@@ -98,13 +99,18 @@ def feedforward(
         x: input, (..., N₀), without the bias neuron.
         bias: the last column of ``transfers[0]`` belongs to a constant unit of layer 0.
         input_is_silent: the eigenvalues of layer 0 are known to be zero, which saves a product.
+        has_few_rows: of a silent input, fewer than it has columns: its transfer is larger than the
+            batch, and is not gone through to negate. The numbers are the same, bit for bit.
     """
     last = len(transfers)
     # What is known of the signal since the last anchor: z there, the activities a after it.
     sources, first = [x], 0
     for k in range(last):
         # v = −φ_k z_k: with the sign on the transfer, sums need no pass over the batch to negate.
-        if k == 0 and input_is_silent:
+        if k == 0 and input_is_silent and has_few_rows:
+            u = _apply(transfers[0], x, affine=bias)
+            pre = _scale(u, -eigenvalues[1])
+        elif k == 0 and input_is_silent:
             v = _apply(-transfers[0], x, affine=bias)
             pre = _scale(v, eigenvalues[1])
         else:
@@ -116,7 +122,8 @@ def feedforward(
             return pre
         a = activation(pre)
         if k + 1 in anchors:
-            sources, first = [a + v], k + 1
+            is_u = k == 0 and input_is_silent and has_few_rows
+            sources, first = [a - u if is_u else a + v], k + 1
         else:
             sources.append(a)
     raise AssertionError("a network has at least one transfer")

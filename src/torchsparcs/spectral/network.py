@@ -166,15 +166,17 @@ class DenseModule(SpectralModule):
         # In an exported graph the batch size must stay symbolic. The flag behind is_exporting():
         # the function itself says yes to torch.compile as well before torch 2.13.
         if getattr(torch.compiler, "_is_exporting_flag", torch.compiler.is_compiling()):
-            anchors = self._anchors.for_large_batches()
+            anchors, has_few_rows = self._anchors.for_large_batches(), False
         else:
             anchors = self._anchors[rows, input.device.type]
+            has_few_rows = not self.leading and rows < self.widths[0]
         return spectral.feedforward(
             input,
             *parameters,
             anchors=anchors,
             bias=self.bias,
             input_is_silent=not self.train_input_eigenvalues,
+            has_few_rows=has_few_rows,
         )
 
 

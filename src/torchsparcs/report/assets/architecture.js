@@ -1,15 +1,13 @@
 // The network as columns of neurons and bands of connections, at every stop of its growth.
 const ROWS = 24; // of a column before it gets a second file
 
-// Stops: the snapshots of the training, then the network as it was cut and fine-tuned.
-const stopsOf = (candidate) => (growthOf(candidate) ? growthOf(candidate).stops : []);
-const isCut = () => state.stop >= stopsOf(chosen()).length;
-
 const layerName = (layer, last) => (layer === 0 ? "inputs" : layer === last ? "outputs" : `hidden ${layer}`);
 
 // Both kinds of stops in one form: layers of nodes {slot, size, words} and bands.
 function sceneOf(candidate) {
-  return isCut() ? cutScene(candidate.picture) : grownScene(growthOf(candidate), state.stop);
+  if (isCut()) return cutScene(candidate.picture);
+  const scene = grownScene(growthOf(candidate), epochStop()), cut = cutNow();
+  return cut ? cuttingScene(scene, cut) : scene;
 }
 
 function cutScene(picture) {
@@ -98,12 +96,17 @@ function endLayer(depth, last, width, names) {
 
 function architectureView(host) {
   const candidate = chosen(), scene = sceneOf(candidate), layers = scene.layers, last = layers.length - 1;
-  const width = Math.max(280, host.clientWidth), side = Math.min(90, width * 0.11);
-  const gap = (width - 2 * side) / last;
+  const isSmall = isCut() && candidate.picture.edges !== null && candidate.picture.layers.every(({ per }) => per === 1);
+  signLegend(isSmall);
+  if (isSmall) return edgesView(host, candidate, scene);
+  const width = Math.max(280, host.clientWidth), least = Math.min(90, width * 0.11);
+  const isNamedAt = (depth) => width / last > 110 && (depth === 0 || depth === last) && layers[depth].per === 1 && layers[depth].slots <= ROWS;
+  const [side, right] = [0, last].map((depth) => Math.max(least, isNamedAt(depth) ? 24 + LETTER * Math.max(...namesAt(depth, last).map((name) => Math.min(name.length, mostLetters(width)))) : 0));
+  const gap = (width - side - right) / last;
   const files = layers.map((layer) => Math.ceil(layer.slots / ROWS));
   const rows = layers.map((layer, i) => Math.ceil(layer.slots / files[i]));
   const roomy = Math.min(Math.max(260 / Math.max(...rows), 14), 26);
-  const pitch = Math.min(roomy, ...files.map((count) => Math.min(gap * 0.62, 2 * side * 0.9) / count));
+  const pitch = Math.min(roomy, ...files.map((count) => Math.min(gap * 0.62, 2 * least * 0.9) / count));
   const reach = Math.max(0, ...scene.bands.map((band) => band.target - band.source));
   const arcs = reach > 1 ? 26 + 22 * Math.min(reach, 4) : 16;
   const tall = Math.max(6, ...rows) * pitch;
@@ -119,15 +122,27 @@ function architectureView(host) {
     const name = isTight ? layer.name.replace("puts", "").replace("hidden ", "h") : layer.name;
     svg.append(text(columns[depth].x, y, name, { class: "strong", "text-anchor": "middle" }),
       text(columns[depth].x, y + 17, isTight ? layer.tight : layer.count, { "text-anchor": "middle" }));
+    if (isNamedAt(depth)) svg.append(...endNames(layer, depth, last, columns[depth], rows[depth], pitch, mostLetters(width)));
     if (isNamed && layer.map) svg.append(text(columns[depth].x, y + 34, layer.map, { "text-anchor": "middle" }));
   });
   svg.append(bandGroup, nodeGroup);
   walkWithKeys(svg, all);
 }
 
+const namesAt = (depth, last) => (depth === last ? facts.outputs : facts.inputs);
+const mostLetters = (width) => Math.floor((width * 0.3) / LETTER);
+
+// The names of inputs and outputs beside their dots.
+function endNames(layer, depth, last, column, rows, pitch, most) {
+  return layer.nodes.map(({ slot }) => {
+    const name = namesAt(depth, last)[slot] ?? "", words = name.length > most ? `${name.slice(0, most - 1)}…` : name;
+    return text(column.x + (depth ? 13 : -13), column.top + pitch * ((slot % rows) + 0.5) + 4, words, { class: "name", "text-anchor": depth ? "start" : "end" });
+  });
+}
+
 function bandShape(band, columns, middle, arcs, tall) {
   const from = columns[band.source], to = columns[band.target], span = band.target - band.source;
-  const thick = 1.5 + band.share * 26;
+  const thick = 1.5 + band.share * 12;
   let d;
   if (span === 1) {
     d = `M${from.x + from.half + 3} ${middle}H${to.x - to.half - 3}`;
@@ -137,7 +152,7 @@ function bandShape(band, columns, middle, arcs, tall) {
     const y1 = from.top - 4, y2 = to.top - 4, control = (8 * apex - y1 - y2) / 6;
     d = `M${x1} ${y1}C${x1} ${control} ${x2} ${control} ${x2} ${y2}`;
   }
-  const shape = draw("path", { class: `band${span > 1 ? " skip" : ""}`, d, "stroke-width": Math.min(thick, span > 1 ? 16 : tall).toFixed(1) });
+  const shape = draw("path", { class: `band${span > 1 ? " skip" : ""}`, d, "stroke-width": Math.min(thick, tall).toFixed(1) });
   return withTip(shape, band.words);
 }
 
@@ -177,7 +192,7 @@ function walkWithKeys(svg, layers) {
 }
 
 function architectureLabel(candidate, scene) {
-  const when = isCut() ? "after cutting" : `at epoch ${stopsOf(candidate)[state.stop]}`;
+  const when = isCut() ? "after cutting" : stopWords();
   return `The network ${when}: ${scene.layers.map((layer) => `${layer.name} ${layer.count}`).join(", ")}. Arrow keys go from ${facts.unit} to ${facts.unit}.`;
 }
 
@@ -185,12 +200,9 @@ function architectureWords() {
   const candidate = chosen(), stops = stopsOf(candidate), range = byId("stop");
   byId("architecture-words").textContent = candidate.architecture;
   byId("stops").hidden = !stops.length;
-  range.max = stops.length;
-  range.value = Math.min(state.stop, stops.length);
-  const growth = growthOf(candidate);
-  const recruits = isCut() ? 0 : growth.layers.reduce((total, layer) => total + layer.recruited[state.stop], 0);
-  const words = isCut() ? `cut and fine-tuned: ${plural(candidate.neurons, facts.unit)}`
-    : `epoch ${stops[state.stop]}: ${whole(recruits)} recruited`;
+  range.max = lastStop(candidate);
+  range.value = Math.min(state.stop, lastStop(candidate));
+  const growth = growthOf(candidate), words = stopWords(), cut = cutNow();
   byId("stop-words").textContent = stops.length ? words : "";
   range.setAttribute("aria-valuetext", words);
   const grouped = sceneOf(candidate).layers.filter((layer) => layer.per > 1), units = `${facts.unit}s`, Units = units[0].toUpperCase() + units.slice(1);
@@ -200,12 +212,14 @@ function architectureWords() {
   const chain = isChain(candidate.picture);
   const colours = chain ? "Blue channels, the first number, pass the activation; orange ones, the second, are linear and go on as they are" + (candidate.picture.layers.some((_, depth) => offeredAt(candidate.picture, depth)) ? "; small hollow ones were offered and are not there." : ".")
     : "";
+  const isSmall = candidate.picture.edges !== null;
   const bands = chain ? "bands by the norm of theirs. " : "bands by the norm of theirs: blue from layer to layer, orange where they skip layers.";
-  byId("architecture-note").textContent = (isCut()
-    ? `What was cut has weights, no eigenvalues any more: ${units} are sized by their strength, the norm of the weights that come in times that of those that go out, ${bands}${colours}`
+  byId("architecture-note").textContent = (cut ? `Cut, refitted and fine-tuned at this size. Which ${units} went on the way was not kept: drawn are those with the largest eigenvalues.`
+    : isCut() && isSmall ? "Each line is a weight, the thicker the larger."
+    : isCut() ? `What was cut has weights, no eigenvalues any more: ${units} are sized by their strength, the norm of the weights that come in times that of those that go out, ${bands}${colours}`
     : (startsAwake ? "It started awake, with every neuron of its first layer recruited, and sent them to sleep. " : facts.is_table ? "It starts as a perceptron. " : "") +
       `${Units} are sized by their eigenvalue, bands by the eigenvalues of the layers at their ends. These are the ${units} before the cut.`) +
-    together + (stops.length ? "" : facts.is_refitted ? " It was refitted, not grown." : " How it grew was not recorded.");
+    together + (stops.length ? "" : facts.is_refitted ? " It was refitted, not grown." : candidate.member < 0 ? " It was fitted as it is and cut, it did not grow." : " How it grew was not recorded.");
   layerTable(candidate.picture);
 }
 

@@ -31,6 +31,7 @@ const overTraining = ({ epochs }) => ({ from: epochs[0], to: epochs[epochs.lengt
 function lossView(host) {
   const growth = growthOf(chosen());
   const losses = growth ? known([...growth.loss, ...growth.validation_loss]) : [];
+  if (chosen().member < 0) return host.replaceChildren(); // the note says what it is
   if (!losses.length) return missing(host, "No history of the training is in this run.");
   const [low, high] = span(losses), log = low > 0 && high / low > 5;
   const curve = (values) => values.map((value, i) => [growth.epochs[i], value]);
@@ -75,9 +76,10 @@ function trainingWords() {
 
 function eigenvalueView(host) {
   const growth = growthOf(chosen());
+  byId("eigenvalues").hidden = chosen().member < 0;
   if (!growth || !growth.layers.length) return missing(host, "No eigenvalues were recorded in this run.");
   host.replaceChildren();
-  const stop = Math.min(state.stop, growth.stops.length - 1);
+  const stop = epochStop();
   growth.layers.forEach((layer, i) => {
     const place = host.appendChild(make("div", { class: "figure" }));
     const { counts, from, to } = layer.histogram, own = counts[stop], zeros = layer.width - layer.recruited[stop];
@@ -100,7 +102,7 @@ function eigenvalueView(host) {
 function eigenvalueWords() {
   const growth = growthOf(chosen());
   if (!growth || !growth.layers.length) { byId("eigenvalue-note").textContent = ""; return; }
-  const stop = Math.min(state.stop, growth.stops.length - 1);
+  const stop = epochStop();
   byId("eigenvalue-note").textContent =
     `Epoch ${growth.stops[stop]} of the training, before the cut; the slider of the architecture moves it. A zero is a ${facts.unit} that was not recruited.`;
 }
@@ -123,7 +125,7 @@ function pruningView(host) {
     series: [...members.filter((member) => member !== candidate.member && member >= 0).map((member) => ({ points: curve(member), style: "faint" })),
       { points: curve(candidate.member), style: "blue", dots: true }],
     rules: [{ at: facts.tolerance, words: facts.tolerance_words }],
-    marks: [candidate].filter(isJudged).map(({ parameters, score, judged_words }) => ({ at: [parameters, score], words: `${plural(parameters, "parameter")}, ${judged_words}` })) });
+    marks: [...[cutNow()].filter(Boolean).map(({ size, score }) => ({ at: [size, score], words: plural(size, "parameter") })), ...[candidate].filter(isJudged).map(({ parameters, score, judged_words }) => ({ at: [parameters, score], words: `${plural(parameters, "parameter")}, ${judged_words}` }))] });
 }
 
 function pruningWords() {

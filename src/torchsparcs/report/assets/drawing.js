@@ -55,7 +55,8 @@ function scoreAxis(low, high, name = facts.measure) {
   const { times, unit } = facts.style, digits = Math.abs(times) > 1 ? 3 : 10;
   const axis = { name, words: (value) => `${Number((times * value).toFixed(digits))}${unit}` };
   const room = (high - low) * 0.06 || 0.01;
-  if (times < 0 || !(high < 0.99999) || (1 - low) / (1 - high) < 4) return { ...axis, from: low - room, to: high + room };
+  const top = times > 0 && high <= 1 ? Math.min(1, high + room) : high + room; // no share beyond 100 %
+  if (times < 0 || !(high < 0.99999) || (1 - low) / (1 - high) < 4) return { ...axis, from: low - room, to: top };
   const from = 1 - (1 - low) * 1.15, to = 1 - (1 - high) / 1.15;
   const some = STRETCHED_TICKS.filter((tick) => tick >= from && tick <= to);
   return { ...axis, stretched: true, from, to, ticks: some.length > 3 ? some : linearTicks(from, to, 4) };
@@ -100,7 +101,7 @@ function axes({ svg, width, height }, x, y, margin = { left: 52, right: 16, top:
       text(box.left - 8, toY(tick) + 4, (y.words || short)(tick), { "text-anchor": "end" }));
   }
   for (const tick of xTicks.sort((a, b) => roundest(a) - roundest(b) || a - b)) {
-    const words = (x.words || short)(tick), half = words.length * 3.6 + 3;
+    const words = (x.words || short)(tick), half = words.length * 3.6 + 5;
     svg.append(draw("line", { class: "axis", x1: toX(tick), x2: toX(tick), y1: box.bottom, y2: box.bottom + 4 }));
     if (taken.some(([at, room]) => Math.abs(at - toX(tick)) < room + half)) continue;
     taken.push([toX(tick), half]);

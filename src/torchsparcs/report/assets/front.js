@@ -27,7 +27,7 @@ function frontView(host) {
     if (stairs.length) stairs.push([toX(found.size), stairs[stairs.length - 1][1]]);
     stairs.push([toX(found.size), toY(found.score)]);
   }
-  svg.append(draw("path", { class: "line blue", d: pathOf(stairs), opacity: 0.4 }));
+  svg.append(draw("path", { class: "line blue", d: pathOf(stairs) }));
   if (state.budget) {
     const at = Math.min(Math.max(toX(state.budget), box.left), box.right);
     svg.append(draw("path", { class: "line green", d: `M${at} ${box.top}V${box.bottom}`, "stroke-dasharray": "2 4" }));
@@ -144,7 +144,7 @@ function frontWords() {
     (facts.is_corrected ? "Drawn are the scores there, which chose them; written are those to be expected on new rows, corrected for that choice. " : "") +
     (tried ? `Grey dots are ${some} networks that were judged on the way${inside < tried ? "; the others lie outside" : ""}. ` : "") +
     (byId("front-figure").dataset.stretched ? "The axis stretches towards the top, where they are close to each other. " : "") +
-    "Click one, or go along them with the arrow keys: everything below follows.";
+    "Click one, or go along them with the arrow keys: the whole page follows, and its address keeps the choice.";
   byId("front-legend").replaceChildren(
     sample(draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 }), plural(facts.candidates.length, "candidate")),
     ...(facts.is_table ? [sample(draw("g", { class: "point linear" }, draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 })), "linear model")] : []),
@@ -152,23 +152,5 @@ function frontWords() {
   );
   const index = budgetPick();
   byId("budget-answer").textContent = !state.budget ? "" :
-    index === null ? "No candidate is that small." : `${facts.candidates[index].score_words} within it.`;
-}
-
-function candidateTable() {
-  const bytes = facts.chip ? [facts.bytes_name] : [];
-  const int8 = facts.is_int8 ? ["in int8"] : [];
-  const head = ["", "parameters", "MACs", ...bytes, facts.measure, ...int8, facts.where_judged, "rule", "layers"];
-  const numeric = head.map((_, column) => column).slice(1, -2);
-  const cell = (tag, words, column) => make(tag, numeric.includes(column) ? { class: "number" } : column === head.length - 1 ? { class: "layers" } : {}, words);
-  const rows = facts.candidates.map((found, index) => {
-    const show = make("button", { type: "button", "aria-label": `Show candidate ${found.pick}` }, String(found.pick));
-    const row = make("tr", { "data-index": index }, [make("td", {}, show),
-      ...[whole(found.parameters), whole(found.macs), ...bytes.map(() => whole(found.bytes)), found.score_with_error, ...int8.map(() => found.int8_words), found.judged_words, found.rules.join(", "), found.architecture]
-        .map((words, column) => cell("td", words, column + 1))]);
-    row.addEventListener("click", () => select(index));
-    return row;
-  });
-  byId("candidates").replaceChildren(make("thead", {}, make("tr", {}, head.map((words, column) =>
-    fill(cell("th", words, column), { scope: "col" }, [])))), make("tbody", {}, rows));
+    index === null ? "No network is that small." : `Shown: number ${facts.candidates[index].pick}, ${plural(facts.candidates[index].parameters, "parameter")}, ${facts.candidates[index].score_words}.`;
 }

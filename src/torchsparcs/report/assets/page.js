@@ -1,12 +1,13 @@
 // The page: which view depends on what, the controls, the tables that never change.
 const FIGURES = [
+  ["try-columns", tryView, ["candidate"]], // first: it takes half of the width, or none
   ["front-figure", frontView, ["budget"]],
   ["architecture-figure", architectureView, ["candidate", "stop"]],
   ["eigenvalue-figure", eigenvalueView, ["candidate", "stop"]],
   ["loss-figure", lossView, ["candidate"]],
   ["score-figure", scoreView, ["candidate"]],
   ["recruited-figure", recruitedView, ["candidate"]],
-  ["pruning-figure", pruningView, ["candidate"]],
+  ["pruning-figure", pruningView, ["candidate", "stop"]],
   ["answers-figure", answersView, ["candidate"]],
   ["reliability-figure", reliabilityView, ["candidate"]],
 ];
@@ -20,7 +21,7 @@ function show(...changes) {
     if (hadFocus) host.querySelector('select, [tabindex="0"]')?.focus({ preventScroll: true });
   }
   markChosenPoint();
-  for (const words of [frontWords, architectureWords, trainingWords, eigenvalueWords, pruningWords, answersWords, reliabilityWords, switcherWords]) words();
+  for (const words of [frontWords, architectureWords, trainingWords, eigenvalueWords, pruningWords, answersWords, reliabilityWords, formulaWords, switcherWords]) words();
 }
 
 function select(index) {
@@ -28,7 +29,18 @@ function select(index) {
   if (state.candidate === index || !facts.candidates[index]) return;
   state.candidate = index;
   state.stop = Infinity;
+  const before = byId("front").getBoundingClientRect().top;
   show("candidate");
+  if (before < 0.8 * innerHeight) scrollBy(0, byId("front").getBoundingClientRect().top - before); // who looks at it keeps it
+  if (location.protocol !== "about:") history.replaceState(null, "", addressOf(index)); // not inside a notebook
+}
+
+// The address carries the choice: #network=3, as SearchResult.pick has it.
+const addressOf = (index) => `#network=${encodeURIComponent(facts.candidates[index].pick)}`;
+function followAddress() {
+  const named = new URLSearchParams(location.hash.slice(1)).get("network");
+  const index = facts.candidates.findIndex(({ pick }) => String(pick) === named);
+  if (index >= 0) select(index);
 }
 
 function switcherWords() {
@@ -51,67 +63,15 @@ function switcherWords() {
   ].join("\n");
 }
 
-// --- growing ---
-let growing = null;
-function stopGrowing() {
-  clearInterval(growing);
-  growing = null;
-  byId("play").textContent = "Grow";
-}
-function grow() {
-  if (growing) return stopGrowing();
-  const last = stopsOf(chosen()).length;
-  if (state.stop >= last) state.stop = 0; // else from where it was stopped
-  show("stop");
-  byId("play").textContent = "Pause";
-  growing = setInterval(() => {
-    state.stop += 1;
-    show("stop");
-    if (state.stop >= last) stopGrowing();
-  }, 110);
-}
-
-// --- tables ---
-function comparisonTable() {
-  const bytes = facts.chip ? [facts.bytes_name] : [];
-  const number = (value) => value === null ? "–" : whole(value);
-  const head = ["", "parameters", "MACs", ...bytes, facts.measure, "layers"].map((words, i) =>
-    make("th", { scope: "col", class: i > 0 && words !== "layers" ? "number" : "" }, words));
-  const rows = facts.comparison.map((row, i) => make("tr", i ? {} : { class: "first" }, [
-    make("th", { scope: "row" }, row.name),
-    ...[whole(row.parameters), number(row.macs), ...bytes.map(() => number(row.bytes)), row.score].map((words) => make("td", { class: "number" }, words)),
-    make("td", { class: "layers", title: row.architecture }, make("div", {}, row.architecture)),
-  ]));
-  byId("comparison").append(make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows));
-}
-
-function costsTable() {
-  if (!facts.costs.length) return byId("costs-table").remove();
-  const names = ["cost", "parameters", facts.measure, "columns that cost"];
-  const head = names.map((words, i) => make("th", { scope: "col", class: i < 3 ? "number" : "" }, words));
-  const rows = facts.costs.map((row) => make("tr", {}, [
-    ...[short(row.cost), whole(row.parameters), row.score].map((words) => make("td", { class: "number" }, words)),
-    make("td", {}, row.columns || "none"),
-  ]));
-  byId("costs").append(make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows));
-}
-
-function aboutLists() {
-  for (const { title, facts: list } of facts.about) {
-    const pairs = list.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
-    byId("about").append(make("div", {}, [make("h3", {}, title), make("dl", {}, pairs)]));
+// --- tables: they are there, and become alive ---
+function aliveTables() {
+  for (const row of document.querySelectorAll("#candidates tbody tr")) {
+    const index = Number(row.dataset.index), cell = row.firstElementChild;
+    cell.replaceChildren(make("button", { type: "button", "aria-label": `Show network ${cell.textContent}` }, cell.textContent));
+    row.addEventListener("click", () => select(index));
   }
-  if (!facts.columns) return byId("columns-table").remove();
-  const { rows, more } = facts.columns;
-  byId("columns-summary").textContent = `Columns, and which of them the candidate reads (${whole(rows.length + more)})`;
-  const isRelevance = rows.some((row) => row[5] !== null);
-  const lines = rows.map(([name, content, from, to, smallest, relevance]) =>
-    make("tr", { "data-from": from, "data-to": to }, [make("th", { scope: "row" }, name), make("td", {}, content),
-      make("td", {}, smallest === null ? "none" : plural(smallest, "parameter")),
-      ...(isRelevance ? [make("td", {}, relevance === null ? "" : relevance.toFixed(2))] : []), make("td")]));
-  if (more) lines.push(make("tr", {}, make("td", { colspan: 4 + isRelevance }, `and ${whole(more)} more`)));
-  const names = ["column", "content", "smallest network that reads it", ...(isRelevance ? ["relevance by input eigenvalues"] : []), "read"];
-  byId("columns").append(make("thead", {}, make("tr", {}, names.map((words) => make("th", { scope: "col" }, words)))), make("tbody", {}, lines));
+  byId("candidates-table").open = false;
+  addEventListener("beforeprint", () => { for (const each of document.querySelectorAll("details")) each.open = true; });
 }
 
 function markRead(row) {
@@ -139,31 +99,39 @@ function controls() {
   byId("budget").addEventListener("input", (event) => {
     const asked = Number(event.target.value);
     state.budget = asked > 0 ? asked : null;
+    const within = budgetPick();
+    if (within !== null) select(within);
     show("budget");
   });
-  byId("copy").addEventListener("click", copySnippet);
+  byId("copy").addEventListener("click", () => copy("copy", byId("snippet").textContent));
+  byId("link").addEventListener("click", () => copy("link", new URL(addressOf(state.candidate), location.href).href));
+  byId("usual").addEventListener("click", () => { state.row = usualRow(); show("candidate"); });
   document.addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
   for (const away of ["wheel", "touchmove"]) document.addEventListener(away, hideTip, { passive: true });
 }
 
-function copySnippet() {
-  const said = (words) => {
-    byId("copy").textContent = words;
-    setTimeout(() => { byId("copy").textContent = "Copy"; }, 1500);
+function copy(id, words) {
+  const usual = byId(id).textContent;
+  const answered = (answer) => {
+    byId(id).textContent = answer;
+    setTimeout(() => { byId(id).textContent = usual; }, 1500);
   };
-  const choose = () => { // where the clipboard is closed to files, at least select it
-    getSelection().selectAllChildren(byId("snippet"));
-    said(document.execCommand("copy") ? "Copied" : "Press Ctrl-C");
+  const choose = () => { // where the clipboard is closed to files, by a field that is selected
+    const field = byId(id).parentNode.appendChild(make("textarea", { class: "unseen", "aria-label": "What is copied" }, words));
+    field.select();
+    answered(document.execCommand("copy") ? "Copied" : "Press Ctrl-C");
+    field.remove();
+    byId(id).focus();
   };
   if (!navigator.clipboard) return choose();
-  navigator.clipboard.writeText(byId("snippet").textContent).then(() => said("Copied"), choose);
+  navigator.clipboard.writeText(words).then(() => answered("Copied"), choose);
 }
 
-candidateTable();
-comparisonTable();
-costsTable();
-aboutLists();
+for (const each of document.querySelectorAll(".live")) each.hidden = false;
+aliveTables();
 controls();
+followAddress();
+addEventListener("hashchange", followAddress);
 show("candidate", "stop", "budget");
 let width = document.documentElement.clientWidth;
 addEventListener("resize", () => {

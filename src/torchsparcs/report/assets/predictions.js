@@ -1,4 +1,4 @@
-// What was true and what the candidate said: a confusion matrix, or predicted against true.
+// What was true and what the candidate predicted: a confusion matrix, or predicted against true.
 function answersView(host) {
   const answers = chosen().answers;
   if (!answers) return missing(host, "What the networks answered is not in this run: an older version wrote it, or there are too many classes.");
@@ -16,7 +16,7 @@ function confusion(host, { labels, counts }) {
   const total = counts.flat().reduce((sum, count) => sum + count, 0);
   const { svg } = canvas(host, top + n * tall + 8, `Confusion matrix: ${whole(right)} of ${whole(total)} rows right`);
   const cut = (label) => (label.length > 14 ? `${label.slice(0, 7)}…${label.slice(-6)}` : label);
-  svg.append(text(left, 13, named ? "said →" : "said →, in the order of the rows", { class: "strong" }), text(left - 8, top - 8, "true ↓", { class: "strong", "text-anchor": "end" }));
+  svg.append(text(left, 13, named ? "predicted →" : "predicted →, in the order of the rows", { class: "strong" }), text(left - 8, top - 8, "true ↓", { class: "strong", "text-anchor": "end" }));
   counts.forEach((row, i) => {
     const all = Math.max(row.reduce((sum, count) => sum + count, 0), 1);
     const y = top + i * tall;
@@ -24,11 +24,11 @@ function confusion(host, { labels, counts }) {
     const x = left + (i + 0.5) * size;
     if (named) svg.append(text(x, top - 8, cut(labels[i]), slanted ? { transform: `rotate(-35 ${x} ${top - 8})` } : { "text-anchor": "middle" }));
     row.forEach((count, j) => {
-      const share = count / all, opacity = count ? 0.12 + 0.88 * (i === j ? share : Math.min(1, share * 4)) : 0.04;
-      svg.append(withTip(draw("rect", { class: `cell${i === j ? "" : " wrong"}`, x: left + j * size + 1, y: y + 1, width: Math.max(size - 2, 1), height: tall - 2, rx: 3, "fill-opacity": opacity.toFixed(2) }),
-        `true ${labels[i]}, said ${labels[j]}\n${plural(count, "row")}, ${(100 * share).toFixed(1)} % of those`));
+      const share = count / all, opacity = count ? 0.08 + 0.37 * (i === j ? share : Math.min(1, share * 4)) : 0;
+      svg.append(withTip(draw("rect", { class: `cell${i === j ? "" : " wrong"}${count ? "" : " none"}`, x: left + j * size + 1, y: y + 1, width: Math.max(size - 2, 1), height: tall - 2, rx: 3, "fill-opacity": opacity.toFixed(2) }),
+        `true ${labels[i]}, predicted ${labels[j]}\n${plural(count, "row")}, ${(100 * share).toFixed(1)} % of those`));
       if (count && size > 24) {
-        svg.append(text(left + (j + 0.5) * size, y + tall / 2 + 4, whole(count), { class: `on-cell${i === j && share > 0.55 ? " on-dark" : ""}`, "text-anchor": "middle" }));
+        svg.append(text(left + (j + 0.5) * size, y + tall / 2 + 4, whole(count), { class: "on-cell", "text-anchor": "middle" }));
       }
     });
   });
@@ -47,8 +47,8 @@ function scatter(host, { outputs }) {
   predictedAgainstTrue(figure, outputs[state.output]);
 }
 
-function predictedAgainstTrue(host, { name, true: real, said }) {
-  const pairs = real.map((value, i) => [value, said[i]]).filter(([a, b]) => a !== null && b !== null);
+function predictedAgainstTrue(host, { name, true: real, predicted }) {
+  const pairs = real.map((value, i) => [value, predicted[i]]).filter(([a, b]) => a !== null && b !== null);
   const place = canvas(host, Math.min(420, Math.max(300, host.clientWidth * 0.8)), `Predicted against true ${name}, ${plural(pairs.length, "row")}`);
   const [low, high] = span(pairs.flat()), room = (high - low) * 0.04 || 1;
   const range = { from: low - room, to: high + room };
@@ -60,7 +60,7 @@ function predictedAgainstTrue(host, { name, true: real, said }) {
 function answersWords() {
   const answers = chosen().answers;
   if (!answers) { byId("answers-note").textContent = ""; return; }
-  const kind = answers.kind === "confusion" ? "Rows by their true class and the one it said; the darker, the larger its share of the true class. Mistakes are orange."
+  const kind = answers.kind === "confusion" ? "Rows by their true class and the one it predicted; the darker, the larger its share of the true class. Mistakes are orange."
     : "On the dashed line both are equal. Some of the rows, evenly spread.";
   const who = facts.is_judged_itself ? "" : " Each row was answered by a network made in the same way and not fitted to it.";
   byId("answers-note").textContent = `${kind}${who} ${answers.note}`;
@@ -70,13 +70,13 @@ function answersWords() {
 function reliabilityView(host) {
   const bins = chosen().reliability;
   if (!bins) return host.replaceChildren();
-  const place = canvas(host, 260, `How often it was so against the probability that was said, ${plural(bins.length, "bin")}`);
+  const place = canvas(host, 260, `How often it was so against the predicted probability, ${plural(bins.length, "bin")}`);
   const axis = { from: 0, to: 1, words: (value) => `${Math.round(100 * value)} %`, ticks: [0, 0.25, 0.5, 0.75, 1] };
-  const { toX, toY } = axes(place, { ...axis, name: facts.outputs.length === 1 ? `said probability of ${facts.outputs[0]}` : "probability of the class that was said" }, { ...axis, name: "was so" }, { left: 64, right: 16, top: 26, bottom: 40 });
+  const { toX, toY } = axes(place, { ...axis, name: facts.outputs.length === 1 ? `predicted probability of ${facts.outputs[0]}` : "probability of the predicted class" }, { ...axis, name: "was so" }, { left: 64, right: 16, top: 26, bottom: 40 });
   place.svg.append(draw("path", { class: "rule", d: pathOf([[toX(0), toY(0)], [toX(1), toY(1)]]) }));
-  for (const [share, said, so] of bins) {
-    place.svg.append(withTip(draw("circle", { class: "bar", cx: toX(said).toFixed(1), cy: toY(so).toFixed(1), r: (3 + 12 * Math.sqrt(share)).toFixed(1), "fill-opacity": 0.6 }),
-      `said ${(100 * said).toFixed(1)} %, was so in ${(100 * so).toFixed(1)} %\n${(100 * share).toFixed(1)} % of the rows`));
+  for (const [share, foretold, so] of bins) {
+    place.svg.append(withTip(draw("circle", { class: "bar", cx: toX(foretold).toFixed(1), cy: toY(so).toFixed(1), r: (3 + 12 * Math.sqrt(share)).toFixed(1), "fill-opacity": 0.8 }),
+      `predicted ${(100 * foretold).toFixed(1)} %, was so in ${(100 * so).toFixed(1)} %\n${(100 * share).toFixed(1)} % of the rows`));
   }
 }
 
