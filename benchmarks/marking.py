@@ -5,7 +5,7 @@ stand before a mark, or nothing after it.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 
@@ -25,6 +25,13 @@ def filled(
         return match[1] + sentences[match[2]](found) + match[4]
 
     return marked(kind).sub(sentence, text)
+
+
+def between(values: Iterable[float], form: str) -> str:
+    """ "1 to 3", or the one value that there is."""
+    ordered = sorted(values)
+    low, high = (f"{value:{form}}" for value in (ordered[0], ordered[-1]))
+    return low if low == high else f"{low} to {high}"
 
 
 def rewrite(path: Path, text: str) -> None:

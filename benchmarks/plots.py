@@ -1,4 +1,4 @@
-"""Draw the figures of docs/results.md from the recorded numbers, and the README's of a training.
+"""Draw the figures of docs/results.md from the recorded numbers.
 
 python benchmarks/plots.py
 """
@@ -6,22 +6,13 @@ python benchmarks/plots.py
 import json
 
 import matplotlib
-import torch
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
+from drawing import FIGURES, INK, ORANGE, OURS, PURPLE, RED, WIDE, records, save
 from recording import RESULTS
 
-from torchsparcs import SpectralNetwork, TrainConfig, evaluate, extract, train
-
-FIGURES = RESULTS.parent / "figures"
-COLOURS = {  # safe for colour-blind readers (Okabe and Ito)
-    "spectral": "#0072B2",
-    "mlp": "#000000",
-    "skips": "#E69F00",
-    "folded": "#CC79A7",
-    "blocks": "#D55E00",
-}
+COLOURS = {"spectral": OURS, "mlp": INK, "skips": ORANGE, "folded": PURPLE, "blocks": RED}
 NAMES = {
     "spectral": "SpectralNetwork",
     "mlp": "plain MLP",
@@ -34,8 +25,8 @@ NAMES = {
 def forward_cost() -> None:
     """Time of a step against depth, relative to the plain MLP."""
     content = json.loads((RESULTS / "forward_cost.json").read_text())
-    figure, axes = plt.subplots(1, len(content), figsize=(4.6 * len(content), 3.6), squeeze=False)
-    for axis, (device, result) in zip(axes[0], content.items(), strict=True):
+    figure, axes = plt.subplots(len(content), figsize=(WIDE, 3.2 * len(content)), squeeze=False)
+    for axis, (device, result) in zip(axes.flat, content.items(), strict=True):
         for name, colour in COLOURS.items():
             rows = [row for row in result["depth"] if name in row]
             layers = [row["layers"] for row in rows]
@@ -43,19 +34,19 @@ def forward_cost() -> None:
             axis.plot(layers, ratio, "o-", color=colour, label=NAMES[name], markersize=4)
         row = result["depth"][0]
         axis.set_title(f"{device}: width {row['width']}, batch {row['batch']}", fontsize=10)
-        axis.set(xlabel="layers", yscale="log", yticks=[1, 2, 5, 10, 20])
+        axis.set(xlabel="layers", ylabel="time of a step, plain MLP = 1")
+        axis.set(yscale="log", yticks=[1, 2, 5, 10, 20])
         axis.set_yticklabels(["1", "2", "5", "10", "20"])
         axis.minorticks_off()
         axis.grid(alpha=0.3)
-    axes[0][0].set_ylabel("time of a step, plain MLP = 1")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=8, ncols=3, loc="upper center")
-    save(figure, "forward_cost", top=0.86)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=9, ncols=2, loc="upper center")
+    save(figure, FIGURES / "forward_cost.svg", records("forward_cost"), top=0.88)
 
 
 def mnist_front() -> None:
     """Test accuracy against parameters."""
     result = recorded("mnist_front")
-    figure, axis = plt.subplots(figsize=(5.5, 3.8))
+    figure, axis = plt.subplots(figsize=(WIDE, 3.8))
     for key, label, colour in (
         ("sparcs", "SPARCS, one training", COLOURS["spectral"]),
         ("mlp", "plain MLPs, tuned width by width", COLOURS["mlp"]),
@@ -74,13 +65,13 @@ def mnist_front() -> None:
     axis.set(xscale="log", xlabel="parameters", ylabel="MNIST test accuracy, %")
     axis.grid(alpha=0.3, which="both")
     axis.legend(fontsize=9)
-    save(figure, "mnist_front")
+    save(figure, FIGURES / "mnist_front.svg", records("mnist_front"))
 
 
 def cnn_front() -> None:
     """Test accuracy against parameters and multiply-adds, each seed of the search a line."""
     result = recorded("cnn_front")
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), sharey=True)
+    figure, axes = plt.subplots(2, figsize=(WIDE, 7), sharey=True)
     for axis, size in zip(axes, ("parameters", "macs"), strict=True):
         for seed in sorted({row["seed"] for row in result["front"]}):
             rows = [row for row in result["front"] if row["seed"] == seed]
@@ -109,16 +100,16 @@ def cnn_front() -> None:
                 alpha=0.7,
             )
         axis.set(xscale="log", xlabel="multiply-adds" if size == "macs" else size)
+        axis.set_ylabel("test accuracy, %")
         axis.grid(alpha=0.3)
-    axes[0].set_ylabel("test accuracy, %")
     axes[1].legend(fontsize=8, loc="lower right")
-    save(figure, "cnn_front")
+    save(figure, FIGURES / "cnn_front.svg", records("cnn_front"))
 
 
 def text_front() -> None:
     """Loss on test text against parameters, each seed a line."""
     result = recorded("text_front")
-    figure, axis = plt.subplots(figsize=(5.5, 3.8))
+    figure, axis = plt.subplots(figsize=(WIDE, 3.8))
     for kind, label, colour in (
         ("spectral", "spectral blocks, cut", COLOURS["spectral"]),
         ("cut", "plain blocks, cut in the same way", COLOURS["skips"]),
@@ -139,7 +130,7 @@ def text_front() -> None:
     axis.set(xscale="log", xlabel="parameters of the model", ylabel="nats a character, test text")
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
-    save(figure, "text_front")
+    save(figure, FIGURES / "text_front.svg", records("text_front"))
 
 
 def recorded(name: str) -> dict:
@@ -147,59 +138,8 @@ def recorded(name: str) -> dict:
     return next(iter(json.loads((RESULTS / f"{name}.json").read_text()).values()))
 
 
-def growing() -> None:
-    """The README's first training as it goes: who was recruited, and what is left after the cut."""
-    torch.manual_seed(0)
-    x = torch.rand(6000, 10) * 2 - 1
-    y = (x[:, 0] * x[:, 1] > 0).long()
-    training, validation = (x[:5000], y[:5000]), (x[5000:], y[5000:])
-    network = SpectralNetwork([10, 100, 100, 2])
-    config = TrainConfig(task="multiclass", epochs=30, penalty_weight=1e-3, snapshot_every=1)
-    history = train(network, training, config, validation=validation, progress=False)
-    small = extract(network, data=training, validation=validation, task="multiclass")
-    stops = (0, 2, 5, 30)
-    figure, axes = plt.subplots(1, len(stops) + 1, figsize=(11, 2.9), sharey=True)
-    for axis, (epoch, values) in zip(
-        axes, [history.snapshots[stop] for stop in stops], strict=False
-    ):
-        layers = [torch.ones(10), *values.values(), torch.ones(2)]
-        draw_layers(axis, [layer.abs() / layer.abs().max().clamp_min(1e-9) for layer in layers])
-        counts = "–".join(str(int(layer.count_nonzero())) for layer in values.values())
-        score = f"{100 * history.validation_score[epoch - 1]:.1f} %" if epoch else "a perceptron"
-        axis.set_title(f"epoch {epoch}: {score}\nrecruited {counts}", fontsize=9)
-    draw_layers(axes[-1], [torch.ones(width) for width in small.widths])
-    score = evaluate(small, validation, "multiclass").score
-    axes[-1].set_title(f"cut: {100 * score:.1f} %\n{'–'.join(map(str, small.widths))}", fontsize=9)
-    save(figure, "growing")
-
-
-def draw_layers(axis: plt.Axes, layers: list[torch.Tensor]) -> None:
-    """A column for each layer: grey dots sleep, the others are as large as their eigenvalue."""
-    for place, layer in enumerate(layers):
-        across = max(1, -(-len(layer) // 20))
-        index = torch.arange(len(layer))
-        down = -(-len(layer) // across)
-        left = place + 0.09 * (index // down - (across - 1) / 2)
-        height = (index % down) - (down - 1) / 2
-        axis.scatter(left, height, s=3, color="#BBBBBB", linewidths=0)
-        awake = layer > 0
-        size = 6 + 30 * layer[awake]
-        axis.scatter(left[awake], height[awake], s=size, color=COLOURS["spectral"], linewidths=0)
-    axis.set(xlim=(-0.5, len(layers) - 0.5), ylim=(-11, 11))
-    axis.axis("off")
-
-
-def save(figure: plt.Figure, name: str, top: float = 1.0) -> None:
-    FIGURES.mkdir(exist_ok=True)
-    path = FIGURES / f"{name}.svg"
-    figure.tight_layout(rect=(0, 0, 1, top))
-    figure.savefig(path, metadata={"Date": None})
-    print(path)
-
-
 if __name__ == "__main__":
     forward_cost()
     mnist_front()
     cnn_front()
     text_front()
-    growing()

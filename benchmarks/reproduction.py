@@ -101,7 +101,9 @@ def page() -> str:
 def main() -> None:
     for name, content in recorded().items():
         folder = DOCS / "figures" / name
-        write_figures(EXPERIMENTS[name].draw(content), folder, endings=("svg",))
+        record = f"results/{name}.json"
+        shown = {record: (DOCS / record).read_bytes()}
+        write_figures(EXPERIMENTS[name].draw(content), folder, endings=("svg",), shown=shown)
     (DOCS / "reproduction.md").write_text(page())
     (Path(experiments.__file__).parent / FILE).write_text(verdicts())
 

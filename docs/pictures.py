@@ -1,43 +1,106 @@
-"""Takes the pictures of a report that docs/tutorials/report.md shows.
+"""Takes the pictures of a report that README and docs/tutorials/report.md show; needs Chromium.
 
-python docs/pictures.py runs/friedman/report.html, after the search on that page; needs Chromium.
+    python docs/pictures.py
+
+The table and the search are those of the tutorial: its first blocks are run. A picture carries the
+digest of what it depends on, that tutorial's blocks and the assets of the report, and a test
+compares it: after a change of either the pictures are to be taken again.
 """
 
+import hashlib
+import io
+import os
+import re
 import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from PIL.PngImagePlugin import PngInfo
 
-FIGURES = Path(__file__).parent / "figures"
-SECTIONS = "header.answer, main section"
-# What is shown: the name of the file, the first and the last section, counted from the top.
-PICTURES = {"answer": (0, 0), "front": (1, 1), "architecture": (2, 2), "inside": (3, 6)}
-MARGIN = 12
+ROOT = Path(__file__).parents[1]
+FIGURES = ROOT / "docs" / "figures"
+TUTORIAL = ROOT / "docs" / "tutorials" / "report.md"
+ASSETS = ROOT / "src" / "torchsparcs" / "report" / "assets"
+REPORT = "runs/friedman/report.html"
+# What is shown of the page: a name, and parts beside or below each other, by their titles.
+PARTS = {
+    "answer": ("header.answer",),
+    "front": ("front-title",),
+    "architecture": ("architecture-title",),
+    "inside": ("eigenvalues-title", "training-title", "pruning-title", "answers-title"),
+}
+WHOLE = {"wide": (1088, 1500, "light"), "phone": (390, 1500, "dark")}
+PATHS = [FIGURES / f"report_{name}.png" for name in (*PARTS, *WHOLE)]
+MARGIN, SCALE, COLOURS = 12, 1.25, 64
 
 
-def take(page: Page, path: Path, first: int, last: int) -> None:
-    boxes = [page.locator(SECTIONS).nth(place).bounding_box() for place in (first, last)]
-    top, bottom = boxes[0]["y"] - MARGIN, boxes[1]["y"] + boxes[1]["height"] + MARGIN
-    clip = {"x": 30, "y": max(top, 0), "width": 1020, "height": bottom - max(top, 0)}
-    page.screenshot(path=path, clip=clip, full_page=True)
-    Image.open(path).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
+def blocks() -> list[tuple[str, str]]:
+    """The language and the text of the two blocks that make the table and search it."""
+    found = re.findall(r"^```(python|bash)\n(.*?)^```", TUTORIAL.read_text(), re.M | re.S)
+    return found[:2]
 
 
-def main(report: Path) -> None:
+def digest() -> str:
+    """Of all that decides what the pictures show, but for how searches go."""
+    parts = [text.encode() for _, text in blocks()]
+    parts += [path.read_bytes() for path in sorted(ASSETS.iterdir())]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def search(folder: Path) -> None:
+    """Do what the tutorial does."""
+    runner = {"python": [sys.executable, "-c"], "bash": ["bash", "-ec"]}
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for language, text in blocks():
+        environment = {**os.environ, "PATH": here}
+        subprocess.run([*runner[language], text], cwd=folder, env=environment, check=True)
+
+
+def keep(image: bytes, name: str, shown: str) -> None:
+    info = PngInfo()
+    info.add_text("shows", shown)
+    few = Image.open(io.BytesIO(image)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few.save(FIGURES / f"report_{name}.png", optimize=True, pnginfo=info)
+
+
+def take(report: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    shown = digest()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        size = {"width": 1080, "height": 1000}
-        page = browser.new_page(viewport=size, device_scale_factor=1.25, color_scheme="light")
-        page.goto(report.absolute().as_uri())
-        page.wait_for_timeout(500)
-        for name, (first, last) in PICTURES.items():
-            take(page, FIGURES / f"report_{name}.png", first, last)
+        for name, (width, height, scheme) in WHOLE.items():
+            size = {"width": width, "height": height}
+            scale = 1 if name == "phone" else SCALE
+            page = browser.new_page(viewport=size, device_scale_factor=scale, color_scheme=scheme)
+            page.goto(report.absolute().as_uri())
+            page.wait_for_timeout(500)
+            keep(page.screenshot(), name, shown)
+            if name != "wide":
+                continue
+            page.evaluate(
+                "for (const d of document.querySelectorAll('details:has(section)')) d.open = true"
+            )
+            page.wait_for_timeout(200)
+            for part, titles in PARTS.items():
+                boxes = [page.locator(selector(title)).bounding_box() for title in titles]
+                top = max(min(box["y"] for box in boxes) - MARGIN, 0)
+                bottom = max(box["y"] + box["height"] for box in boxes) + MARGIN
+                clip = {"x": 30, "y": top, "width": width - 60, "height": bottom - top}
+                keep(page.screenshot(clip=clip, full_page=True), part, shown)
         browser.close()
 
 
+def selector(title: str) -> str:
+    return title if "." in title else f"[aria-labelledby={title}]"
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    with tempfile.TemporaryDirectory() as folder:
+        search(Path(folder))
+        take(Path(folder) / REPORT)

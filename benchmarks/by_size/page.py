@@ -202,10 +202,14 @@ def write(found: dict, known: dict[str, dict], docs: Path) -> None:
     """The page, its pictures and the measures, and what other pages say of them."""
     from by_size import figures  # matplotlib is for those who draw
 
-    figures.dots(found, docs / "figures" / "tables.svg")
-    figures.curves(found, docs / "figures" / "tables_curves.svg")
-    figures.critical_differences(found, docs / "figures" / "tables_ranks.svg")
+    text = json.dumps(found, indent=1) + "\n"
+    shown = {"results/tables.json": text.encode()}
+    folder = docs / "figures"
+    figures.beside_mlps(found, folder / "tables.svg", shown)
+    figures.dots(found, folder, shown)
+    figures.curves(found, folder / "tables_curves.svg", shown)
+    figures.critical_differences(found, folder / "tables_ranks.svg", shown)
     (docs / "results").mkdir(exist_ok=True)
-    (docs / "results" / "tables.json").write_text(json.dumps(found, indent=1) + "\n")
+    (docs / "results" / "tables.json").write_text(text)
     (docs / "tables.md").write_text(page(found, known))
     sentences.write(found, docs)

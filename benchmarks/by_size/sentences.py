@@ -6,10 +6,16 @@
 from pathlib import Path
 
 import marking
+from marking import between
 
 from by_size.measures import BUDGETS
 
-PAGES = ("../README.md", "results.md", "concepts/limits.md")  # from the folder of the docs
+PAGES = (
+    "../README.md",
+    "results.md",
+    "concepts/limits.md",
+    "is-it-for-me.md",
+)  # from the folder of the docs
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 NOTHING = 0.01  # an R² up to which nobody learnt anything
 
@@ -17,12 +23,6 @@ NOTHING = 0.01  # an R² up to which nobody learnt anything
 def counted(count: int, noun: str) -> str:
     words = NUMBERS[count] if count < len(NUMBERS) else str(count)
     return f"{words} {noun}{'s' * (count != 1)}"
-
-
-def between(values: list[float], form: str) -> str:
-    """ "1 to 3", or the one value that there is."""
-    low, high = (f"{value:{form}}" for value in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
 
 
 def ends(found: dict) -> tuple[str, str]:
@@ -56,6 +56,25 @@ def ratio(found: dict) -> str:
         f"{found['ratio_tables']} tables where an MLP beats the linear model), from {low} to "
         f"{high}; defaults were chosen on these tables, in part by test rows. The best score of a "
         f"front is {best_beside_mlp(found)}"
+    )
+
+
+def short(found: dict) -> str:
+    """Of README's first sentence."""
+    return (
+        f"on {found['ratio_tables']} of {len(found['tables'])} real tables, where one can do "
+        f"better than a linear model, they need {found['ratio']:.2f} times the parameters of the "
+        "best plain MLP for the same test score (geometric mean)"
+    )
+
+
+def boosting(found: dict) -> str:
+    """How often each is ahead, whatever the size."""
+    pairs = [table["against_boosting"] for table in found["tables"].values()]
+    behind, ahead = len(lost(pairs)), len(lost([[-(m or 0), e] for m, e in pairs]))
+    return (
+        f"boosting of any size is ahead of the best of a front on {behind} of {len(pairs)} tables "
+        f"by more than a standard error, behind on {ahead}"
     )
 
 
@@ -118,7 +137,9 @@ def measured(found: dict) -> str:
     return f"{len(found['tables'])} real tables, {each}"
 
 
-SENTENCES = {each.__name__: each for each in (ratio, expected, limits, best, measured)}
+SENTENCES = {
+    each.__name__: each for each in (short, ratio, boosting, expected, limits, best, measured)
+}
 
 
 def filled(text: str, found: dict) -> str:

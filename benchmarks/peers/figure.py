@@ -1,67 +1,61 @@
 """The figure of the comparison: test score against parameters, task by task."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib
+import drawing
+from drawing import WIDE
 from judging import curve, finished
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from records import Contest, runs_of, tasks_of
 
 OURS = "torchsparcs"
-STYLES = {  # colours safe for colour-blind readers (Okabe and Ito), and a marker each
-    OURS: ("#0072B2", "o"),
-    "scikit-learn": ("#000000", "s"),
-    "Optuna": ("#E69F00", "D"),
-    "Torch-Pruning": ("#009E73", "v"),
-    "GroMo": ("#D55E00", "^"),
-    "neat-python": ("#999999", "x"),
-    "OTO": ("#56B4E9", "P"),
-    "direct space": ("#CC79A7", "<"),
-    "DARTS": ("#8C6D1F", ">"),
-}
+LEGEND = 0.6  # inches
 
 
-def draw(contest: Contest, path: Path) -> None:
-    """Write the figure; a task that nobody finished is left out."""
+def draw(contest: Contest, path: Path, shown: Mapping[str, bytes] | None = None) -> None:
+    """Ours beside all others; a task that nobody finished is left out."""
     tasks = [
         task
         for task in tasks_of(contest)
         if any(finished(runs_of(contest, name, task)) for name in contest)
     ]
-    columns = min(3, len(tasks))
+    columns = min(2, len(tasks))
     rows = -(-len(tasks) // columns)
-    figure = Figure(figsize=(max(7.5, 4.2 * columns), 3.4 * rows + 0.6))
+    height = 2.6 * rows + LEGEND
+    figure = Figure(figsize=(WIDE, height))
     axes = figure.subplots(rows, columns, squeeze=False)
     handles = {}
     for axis, task in zip(axes.flat, tasks, strict=False):
-        for name in contest:
+        for name in sorted(contest, key=lambda name: name == OURS):  # ours on top
             runs = finished(runs_of(contest, name, task))
             if not runs:
                 continue
             sizes, scores, errors = zip(*curve(runs), strict=True)
-            colour, marker = STYLES[name]
-            handles[name] = axis.errorbar(
+            ours = name == OURS
+            label = name if ours else "each neighbour (the tables below name them)"
+            handles[label] = axis.errorbar(
                 sizes,
                 scores,
                 yerr=errors if len(runs) > 1 else None,
-                color=colour,
-                marker=marker,
-                markersize=3.5,
-                linewidth=2 if name == OURS else 1,
+                color=drawing.OURS if ours else drawing.MIDDLE,
+                marker="o" if ours else ".",
+                markersize=4 if ours else 3,
+                linewidth=2 if ours else 0.8,
                 elinewidth=0.6,
-                zorder=3 if name == OURS else 2,
+                zorder=3 if ours else 2,
             )
-        axis.set(title=task, xscale="log", xlabel="parameters", ylim=limits(contest, task))
+        axis.set(title=task, xscale="log", ylim=limits(contest, task))
+        axis.set_xlabel("parameters", fontsize=9)
+        axis.tick_params(labelsize=8)
         axis.xaxis.set_minor_formatter(NullFormatter())  # within a decade they overlap
         axis.grid(alpha=0.3)
     for axis in axes.flat[len(tasks) :]:
         axis.axis("off")
-    top = 0.6 / figure.get_size_inches()[1]
-    figure.legend(handles.values(), handles.keys(), ncols=5, loc="upper center", fontsize=9)
-    figure.tight_layout(rect=(0, 0, 1, 1 - top))
-    with matplotlib.rc_context({"svg.hashsalt": "peers"}):  # the same figure is the same file
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    order = sorted(handles, key=lambda label: label != OURS)
+    figure.legend([handles[label] for label in order], order, loc="upper center", fontsize=9)
+    drawing.save(figure, path, shown or {}, top=1 - LEGEND / height)
 
 
 def limits(contest: Contest, task: str) -> tuple[float, float]:

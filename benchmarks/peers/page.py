@@ -182,11 +182,13 @@ def readme(contest: Contest) -> str:
     """A row for each contestant, means over the tasks; times only beside ours on one machine."""
     tasks = tasks_of(contest)
     rows = [readme_row(contest, name, tasks) for name in contest]
-    head = ["", f"{OURS} above / level / below, % of sizes", "trainings", "time", "ONNX"]
+    sizes, counts = f"{OURS} above / level / below, % of sizes", "trainings / networks trained"
+    head = ["", sizes, counts, "time", "ONNX"]
     caption = (
         f"Means over {', '.join(tasks)}. Sizes are those of the neighbour's networks; level is "
-        "within a standard error of the paired difference. Times are multiples of ours, on the "
-        "tasks that both ran on one core of the same machine."
+        "within a standard error of the paired difference. A training begins with new weights; one "
+        "of ours trains many networks as one. Times are multiples of ours, on the tasks that both "
+        "ran on one core of the same machine."
     )
     return f"\n\n{table(head, rows)}\n\n{caption}\n\n"
 
@@ -201,7 +203,10 @@ def readme_row(contest: Contest, name: str, tasks: list[str]) -> list[str]:
     return [
         f"{name}{lost}",
         "" if name == OURS else standing(contest, name, done),
-        f"{mean(mean(run['trainings'] for run in runs) for runs in done.values()):.0f}",
+        " / ".join(
+            f"{mean(mean(run[key] for run in runs) for runs in done.values()):.0f}"
+            for key in ("trainings", "networks_trained")
+        ),
         relative_time(contest, done),
         "yes" if all(exported) else f"{sum(exported)} of {len(exported)} tasks",
     ]
@@ -214,7 +219,8 @@ def relative_time(contest: Contest, done: dict[str, list[dict]]) -> str:
         ours = finished(runs_of(contest, OURS, task))
         if len({run["provenance"]["hardware"] for run in (*ours, *runs)}) == 1 and ours:
             ratios.append(mean(r["seconds"] for r in runs) / mean(r["seconds"] for r in ours))
-    return f"{mean(ratios):.1f}" if ratios else ""
+    some = f" ({len(ratios)} of {len(done)} tasks)" if len(ratios) < len(done) else ""
+    return f"{mean(ratios):.1f}{some}" if ratios else ""
 
 
 def standing(contest: Contest, name: str, done: dict[str, list[dict]]) -> str:
@@ -230,7 +236,8 @@ def standing(contest: Contest, name: str, done: dict[str, list[dict]]) -> str:
 def times(contest: Contest) -> str:
     """Whom our search outlasts."""
     others = {
-        name: float(readme_row(contest, name, tasks_of(contest))[3] or "nan") for name in contest
+        name: float((readme_row(contest, name, tasks_of(contest))[3] or "nan").split(" ")[0])
+        for name in contest
     }
     shorter = [name for name in others if others[name] < 1]
     known = [name for name in others if name != OURS and others[name] == others[name]]
@@ -256,7 +263,8 @@ def main(arguments: list[str] | None = None) -> None:
     if OURS not in contest:
         parser.error(f"expected runs of {OURS} in {options.results}. Got none")
     (options.docs / "figures").mkdir(parents=True, exist_ok=True)
-    draw(contest, options.docs / "figures" / "comparison.svg")
+    shown = {f"results/peers/{p.name}": p.read_bytes() for p in options.results.glob("*.json")}
+    draw(contest, options.docs / "figures" / "comparison.svg", dict(sorted(shown.items())))
     (options.docs / "comparison.md").write_text(page(contest))
     beside = options.docs.parent / "README.md"
     if beside.exists():

@@ -71,6 +71,39 @@ def test_pages_say_what_was_recorded(kind, monkeypatch):
     assert named == {*writer["SENTENCES"]}
 
 
+def test_pages_say_what_was_measured(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    writer = runpy.run_path(str(ROOT / "benchmarks" / "measured.py"))
+    named = set()
+    for path in writer["PAGES"]:
+        text = path.read_text()
+        assert writer["page"](path) == text, "run measured.py"
+        assert not re.search(r"^[ -]*<!-- measured: \w+ -->[^\n]", text, re.MULTILINE)
+        named |= {*re.findall(r"<!-- measured: (\w+) -->", text)}
+    assert named == {*writer["SENTENCES"]}
+    changed = writer["Records"](growing={"cpu": {"cut": CUT}})
+    assert writer["SENTENCES"]["growing"](changed).startswith(
+        "2 → 1 → 1: 4 of 9 parameters, 50.0 %"
+    )
+
+
+CUT = {"widths": [2, 1, 1], "parameters": 4, "of_parameters": 9, "score": 0.5}
+WRITTEN = re.compile(r"<!-- (?:tables|measured|peers): \w+ -->.*?<!-- end -->", re.DOTALL)
+
+
+def test_numbers_of_the_readme_come_from_records():
+    text = (ROOT / "README.md").read_text()
+    section = text.split("\n## What was measured\n")[1].split("\n## Citation")[0]
+    answers = re.findall(r"^\| [^|]+\? \| (.*) \|$|^\| [^|]+ \| (<.*) \|$", section, re.MULTILINE)
+    assert len(answers) == 10
+    for answer in map("".join, answers):
+        assert WRITTEN.fullmatch(answer), answer
+    said = WRITTEN.sub("", text.split("\n## Thirty lines")[0])
+    said = re.sub(r"```.*?```|\]\([^)]*\)|<[^>]+>|`[^`]*`|\[!\[.*", "", said, flags=re.DOTALL)
+    numbers = {*re.findall(r"\d[\d.,]*\d|\d", said)}
+    assert numbers <= {"0", "1"}, "numbers are written by a script"  # 0 and 1: sides of the plot
+
+
 def test_the_page_has_the_cuts_that_were_recorded(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     writer = runpy.run_path(str(ROOT / "benchmarks" / "block_cuts.py"))
@@ -92,6 +125,7 @@ BENCHMARKS: dict[str, list[str]] = {
     ],
     "families.py": ["--only", "MLP-Mixer"],
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
+    "growing.py": ["--epochs", "1"],
     "house.py": ["--runs", "1", "--starts", "torch and torchsparcs"],
     "relevance.py": ["--tables", "wine", "--seeds", "1", "--steps", "20"],
     "latency.py": ["--seconds", "0.01", "--cases", "digits"],

@@ -105,6 +105,18 @@ def test_a_deployed_network_needs_numpy_and_onnxruntime_alone(run, tmp_path):
     assert set(said) == {"passes", "fails"}
 
 
+def test_notebooks_of_the_tutorials_are_those_pages():
+    """Their code is run with the pages; here they are compared."""
+    writer = runpy.run_path(str(EXAMPLES.parent / "docs" / "notebooks.py"))
+    for name in writer["TUTORIALS"]:
+        kept = (EXAMPLES / f"{name}.ipynb").read_text()
+        assert kept == writer["notebook"](name), "run docs/notebooks.py"
+        cells = json.loads(kept)["cells"]
+        assert sum(cell["cell_type"] == "code" for cell in cells) > 5
+        for link in re.findall(r"\]\((\.\.[^)#]*)", kept):
+            assert (EXAMPLES / link).exists(), link
+
+
 def test_the_notebook_of_the_paper(tmp_path, monkeypatch, capsys):
     """Its cells run one after the other, as they would in Jupyter; figures are drawn to nowhere."""
     import matplotlib

@@ -21,7 +21,7 @@ def test_blocks_run(page, tmp_path, monkeypatch):
 def test_blocks_are_code_or_output(page):
     """Nothing that looks like code is left out but by saying why."""
     for block in blocks_of(page):
-        known = block.language in (*RUNNERS, "text") or block.note.startswith("not run")
+        known = block.language in (*RUNNERS, "text", "math") or block.note.startswith("not run")
         assert known, f"{page.name}:{block.line}: {block.language or 'no language'}"
 
 

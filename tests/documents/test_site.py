@@ -68,6 +68,27 @@ def test_docstrings_are_made_into_markdown(site):
         assert "<blockquote>" not in text, page  # a doctest without its fence
 
 
+def test_mathematics_is_mathematics(site):
+    """Formulas are MathML, and no TeX is left beside them."""
+    source = (ROOT / "docs" / "maths.md").read_text()
+    text = (site / "maths" / "index.html").read_text()
+    assert text.count('display="block"') == source.count("```math") > 20
+    assert text.count("<math") > 100
+    for number in set(re.findall(r"\\tag\{(\d)\}", source)):
+        assert f'id="equation-{number}"' in text
+    words = re.sub(r"<script.*?</script>|<[^>]+>", "", text.split("<article")[1], flags=re.DOTALL)
+    assert not re.search(r"\$|\\[a-z]+", words.split("</article")[0])
+
+
+def test_tex_that_is_not_known_is_told(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from docs.mathematics import mathml
+
+    assert "<mi>x</mi>" in mathml("x", "inline")
+    with pytest.raises(ValueError, match=r"Expected TeX .* Got \\nosuch in"):
+        mathml(r"\nosuch", "inline")
+
+
 def test_nothing_comes_from_elsewhere(site):
     for page in site.rglob("*.html"):
         loaded = re.findall(r"<(?:script|img|link|iframe)\b[^>]*>", page.read_text())

@@ -49,8 +49,8 @@ def draw(content: Content) -> Figures:
         for key, recipe in RECIPES.items()
     ]
     # test accuracy against epochs, mean and standard deviation over the seeds
-    figure = plots.new_figure(10, 4)
-    panels: Any = figure.subplots(1, len(RECIPES), sharey=True)
+    figure = plots.new_figure(6, 7)
+    panels: Any = figure.subplots(len(RECIPES), 1, sharey=True)
     for axes, (key, recipe) in zip(panels, RECIPES.items(), strict=True):
         own = runs[key]
         lines = [(head.name, own[name]["accuracy"], head.colour) for name, head in HEADS.items()]

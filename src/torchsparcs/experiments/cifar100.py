@@ -29,7 +29,7 @@ from torchsparcs.training.tasks import evaluate
 TASK = "multiclass"
 AT_ONCE = 500  # test images
 HEADS = {"linear": "linear head", "spectral": "spectral head"}
-COLOURS = {"hidden": plots.GREEN, "output": plots.BLUE}
+COLOURS = {"hidden": plots.BLUE, "output": plots.ORANGE}
 
 
 class Backbone(NamedTuple):

@@ -207,9 +207,9 @@ def draw(content: Content) -> Figures:
     runs = content["results"]["runs"]
     figure = plots.new_figure(5.5 * len(runs), 4)
     panels: Any = figure.subplots(1, len(runs), sharey=True, squeeze=False)
-    colours = (plots.GREEN, plots.ORANGE, plots.PURPLE, plots.RED)
+    colours = (plots.BLUE, plots.ORANGE, plots.PURPLE, plots.RED)
     for axes, (name, own) in zip(panels.flat, runs.items(), strict=True):
-        lines = [("linear head", np.array(own["linear"]["accuracy"]), plots.BLUE)]
+        lines = [("linear head", np.array(own["linear"]["accuracy"]), plots.GREY)]
         columns = np.array(own["spectral"]["accuracy"]).T
         for (weight, each), colour in zip(
             by_weight(content, {"all": list(columns)}, "all").items(), colours, strict=False
@@ -225,7 +225,7 @@ def draw(content: Content) -> Figures:
     panels.flat[0].legend(frameon=False, fontsize=8)
     eigenvalues = [
         [
-            (f"{name}: {layer} layer", own["spectral"][f"{layer}_eigenvalues"], plots.GREEN)
+            (f"{name}: {layer} layer", own["spectral"][f"{layer}_eigenvalues"], plots.BLUE)
             for layer in ("hidden", "output")
         ]
         for name, own in runs.items()

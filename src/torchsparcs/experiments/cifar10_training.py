@@ -80,9 +80,9 @@ class Recipe(NamedTuple):
 
 
 HEADS = {
-    "linear": Head("linear head", plots.BLUE, lambda hidden, classes: linear_head(classes)),
+    "linear": Head("linear head", plots.ORANGE, lambda hidden, classes: linear_head(classes)),
     "mlp": Head("plain MLP head", plots.GREY, mlp_head),
-    "spectral": Head("spectral head", plots.GREEN, spectral_head),
+    "spectral": Head("spectral head", plots.BLUE, spectral_head),
 }
 RECIPES = {
     "paper": Recipe(

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, RED, PURPLE = figures.COLOURS
 GREY, LIGHT = figures.GREYS
-PANELS_IN_A_ROW = 7
+PANELS_IN_A_ROW = 3
+LINES = 1  # where those of an architecture lie: below its neurons and words
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -29,7 +30,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def new_panels(count: int, height: float, **options: Any) -> "tuple[Figure, list[Any]]":
-    """A figure of that many axes in rows of seven, each two inches wide."""
+    """A figure of that many axes in rows of three, each two inches wide."""
     rows = -(-count // PANELS_IN_A_ROW)
     figure = new_figure(2 * PANELS_IN_A_ROW, height * rows)
     places = range(1, count + 1)
@@ -111,7 +112,9 @@ def draw_architecture(
     for colour in filter(lines.get, lines):
         alphas, width = np.array(shades[colour]), 1.6 if colour == ORANGE else 0.4
         axes.add_collection(
-            LineCollection(lines[colour], colors=colour, alpha=alphas, linewidths=width)
+            LineCollection(
+                lines[colour], colors=colour, alpha=alphas, linewidths=width, zorder=LINES
+            )
         )
     for layer, height in enumerate(heights):
         works_here = np.array([(layer, i) in working for i in range(len(height))])

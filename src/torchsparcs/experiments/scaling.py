@@ -52,9 +52,9 @@ class Peer(NamedTuple):
 
 PEERS = {
     "spectral": Peer(
-        "spectral", plots.ORANGE, lambda widths: recruited(SpectralNetwork(widths, bias=False))
+        "spectral", plots.BLUE, lambda widths: recruited(SpectralNetwork(widths, bias=False))
     ),
-    "direct": Peer("direct, every connection a weight", plots.BLUE, DirectNetwork),
+    "direct": Peer("direct, every connection a weight", plots.ORANGE, DirectNetwork),
     "blocks": Peer(
         "spectral, blocks formed as in the paper",
         plots.PURPLE,
@@ -242,17 +242,17 @@ def memory(row: Content) -> float:
 
 def draw(content: Content) -> Figures:
     counts, measured = (content["results"][key] for key in ("counts", "measured"))
-    parameters, steps = plots.new_figure(5.5, 3.8), plots.new_figure(10, 3.8)
-    axes, (left, right) = parameters.add_subplot(), steps.subplots(1, 2)
+    parameters, steps = plots.new_figure(5.5, 3.8), plots.new_figure(5.5, 7)
+    axes, (above, below) = parameters.add_subplot(), steps.subplots(2, 1)
     names = {"spectral": "spectral", "direct": "direct"}
     _draw_lines(axes, counts, names, int, ylabel="parameters", yscale="log")
     axes.set_xticks(axes.get_xticks()[::2])
     axes.legend(frameon=False)
     titles = {name: peer.name for name, peer in PEERS.items()}
     in_ms, in_mib = (lambda row: 1000 * seconds(row)), (lambda row: memory(row) / 2**20)
-    _draw_lines(left, measured, titles, in_ms, ylabel="time of a training step, ms", yscale="log")
-    _draw_lines(right, measured, titles, in_mib, ylabel="memory of a training step, MiB")
-    left.legend(frameon=False, fontsize=8)
+    _draw_lines(above, measured, titles, in_ms, ylabel="time of a training step, ms", yscale="log")
+    _draw_lines(below, measured, titles, in_mib, ylabel="memory of a training step, MiB")
+    above.legend(frameon=False, fontsize=8)
     return {"parameters": parameters, "measured": steps}
 
 

@@ -283,8 +283,8 @@ def draw(content: Content) -> Figures:
     eigenvalues = plots.histograms((10, 5), lines)
     for left in eigenvalues.axes[::3]:
         left.set_ylabel("neurons")
-    pruning = plots.new_figure(9, 3.8)
-    panels: Any = pruning.subplots(1, len(RECIPES))
+    pruning = plots.new_figure(5.5, 3.4 * len(RECIPES))
+    panels: Any = pruning.subplots(len(RECIPES), 1)
     for axes, (key, recipe) in zip(panels, RECIPES.items(), strict=True):
         for place, run in enumerate(runs[key]):  # the first seed strong
             plots.draw_pruning_curve(

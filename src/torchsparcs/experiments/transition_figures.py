@@ -137,7 +137,7 @@ def _draw_points(
         axes.set_title(name, fontsize=8, pad=-4)
         axes.set(zlim=(-1, 1), xticks=[-1, 0, 1], yticks=[-1, 0, 1], zticks=[-1, 0, 1])
         axes.tick_params(labelsize=5, pad=-4)
-    figure.suptitle(f"{title}, over x₁ and x₂", fontsize=11)
+    figure.suptitle(f"{title},\nover x₁ and x₂", fontsize=10)
     return figure
 
 
@@ -146,10 +146,11 @@ def _draw_architectures(rows: list[Content], hidden: int) -> "Figure":
     for axes, row in zip(panels, rows, strict=True):
         plots.draw_architecture(axes, [3, hidden, 1], row["edges"])
         axes.set_title(f"α = {row['alpha']:g}", fontsize=9)
-        axes.set_rasterization_zorder(10)
+        axes.set_rasterization_zorder(plots.LINES + 0.5)  # thousands of lines, and nothing else
     figure.suptitle(
-        f"β = {rows[0]['beta']:g}: model 0, connections above the cut-off; blue through the hidden "
-        "layer, orange past it, grey not part of a path from input to output",
-        fontsize=11,
+        f"β = {rows[0]['beta']:g}: model 0, connections above the cut-off;\n"
+        "blue through the hidden layer, orange past it,\n"
+        "grey not part of a path from input to output",
+        fontsize=10,
     )
     return figure

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from torchsparcs.experiments.schemes import follow_scheme
 from torchsparcs.files.atomic import write_atomically
 
 if TYPE_CHECKING:
@@ -24,16 +25,31 @@ Figures = dict[str, "Figure"]  # by the name of their file
 METADATA: dict[str, dict[str, None]] = {"png": {"Software": None}, "svg": {"Date": None}}
 
 
-def write_figures(figures: Figures, folder: Path, endings: Sequence[str] = tuple(METADATA)) -> None:
-    """Every figure as PNG and as SVG, the same bytes for the same numbers."""
-    from matplotlib import rc_context
+def write_figures(
+    figures: Figures,
+    folder: Path,
+    endings: Sequence[str] = tuple(METADATA),
+    shown: Mapping[str, bytes] | None = None,
+) -> None:
+    """Every figure as PNG and as SVG, the same bytes for the same numbers.
 
+    SVG follows the colour scheme of its reader, and is stamped with what it shows.
+    """
     for name, figure in figures.items():
         for ending in endings:
-            image = io.BytesIO()
-            with rc_context({"svg.hashsalt": name}):
-                figure.savefig(image, format=ending, dpi=120, metadata=METADATA[ending])
-            write_atomically(folder / f"{name}.{ending}", image.getvalue())
+            image = written_figure(figure, ending, name)
+            if ending == "svg":
+                image = follow_scheme(image.decode(), shown).encode()
+            write_atomically(folder / f"{name}.{ending}", image)
+
+
+def written_figure(figure: "Figure", ending: str, salt: str) -> bytes:
+    from matplotlib import rc_context
+
+    image = io.BytesIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):  # text stays text
+        figure.savefig(image, format=ending, dpi=120, metadata=METADATA[ending])
+    return image.getvalue()
 
 
 def written_page(experiment: "Experiment", content: Content, figures: str = "") -> str:
