@@ -13,7 +13,15 @@ from statistics import mean
 
 from chips import table
 from marking import between, filled, rewrite
-from measured_costs import cost, cost_table, in_a_kilobyte, int8, latency, latency_table
+from measured_costs import (
+    cost,
+    cost_table,
+    in_a_kilobyte,
+    int8,
+    latency,
+    latency_table,
+    search_times,
+)
 from recording import RESULTS
 
 from torchsparcs import experiments
@@ -286,6 +294,7 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         latency_table,
         in_a_kilobyte,
         int8,
+        search_times,
     )
 }
 

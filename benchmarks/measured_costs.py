@@ -104,3 +104,21 @@ def int8(found: dict) -> str:
         f"int8 changes accuracy or R² by {change['mean']:+.3f} in the mean of {count} real tables, "
         f"and by {change['worst_table']:+.3f} on the worst"
     )
+
+
+def search_times(found: dict) -> str:
+    """Seconds from the command to the folder, on each machine."""
+    machines = {device: each for device, each in found["search_time"].items()}
+    names = dict.fromkeys(name for each in machines.values() for name in each["searches"])
+    rows = []
+    for name in names:
+        some = [each["searches"].get(name) for each in machines.values()]
+        one = next(filter(None, some))[0]
+        times = ["" if not runs else f"{_mean(runs, 'seconds'):.0f}" for runs in some]
+        rows.append([name, f"{one['rows']:,}", f"{one['rows_searched']:,}", *times])
+    heads = [f"s, {each['hardware']}" for each in machines.values()]
+    return table(["table", "rows", "searched on", *heads], *rows)
+
+
+def _mean(runs: list[dict], key: str) -> float:
+    return sum(run[key] for run in runs) / len(runs)

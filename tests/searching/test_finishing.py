@@ -8,6 +8,7 @@ from torchsparcs import CompactNetwork, SearchConfig, load_result, search
 from torchsparcs.compact.direct import DirectSpace, connection_count
 from torchsparcs.searching import finishing, fit_rows, lanes
 from torchsparcs.searching.drawing import Shape, drawn
+from torchsparcs.searching.second_order import SecondOrder
 
 CONFIG = SearchConfig(steps=60, epochs=1, longest=60, ways=("asleep",))
 OPTIONS = {"widths": (12,), "penalty_weights": (1e-3,), "validation": 2, "device": "cpu"}
@@ -156,3 +157,18 @@ def test_a_lane_goes_down_to_the_smallest_size(seed):
         rows, 2, 3, False, [drawn(like, Shape(2), 14, seed)], [[fit_rows.Recipe(1e-3)]]
     )
     assert min(connection_count(group[-1]) for group in groups if group) <= 2
+
+
+def test_networks_that_decay_has_silenced_are_left_out(monkeypatch):
+    fitted = SecondOrder.gone_on
+
+    def silenced(self, name, begun):
+        found = fitted(self, name, begun)
+        for (rung, _), _ in found:
+            rung.network.weights[: rung.network.hidden] = 0
+        return found
+
+    monkeypatch.setattr(SecondOrder, "gone_on", silenced)
+    x = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    result = search(x, np.abs(x[:, 0]), config=CONFIG, progress=False, **OPTIONS)
+    assert result.linear in result.front

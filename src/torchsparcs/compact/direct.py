@@ -254,6 +254,11 @@ def is_read(direct: DirectSpace) -> Tensor:
     return (direct.weights[:, : direct.inputs] != 0).any(dim=0)
 
 
+def is_connected(direct: DirectSpace) -> bool:
+    """Whether each layer hears something."""
+    return all(bool(direct.weights[rows].any()) for rows in layer_slices(direct)[0])
+
+
 def parameter_count(direct: DirectSpace) -> int:
     """Count the weights of connected blocks from inputs that are read, and the biases."""
     biases = [direct.bias[rows] for rows in layer_slices(direct)[0]]

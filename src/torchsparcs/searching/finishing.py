@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import torch
 
-from torchsparcs.compact.direct import DirectSpace, connection_count, is_read
+from torchsparcs.compact.direct import DirectSpace, connection_count, is_connected
 from torchsparcs.searching import drawing
 from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.dense import DenseFamily
@@ -101,7 +101,7 @@ class Finishing:
         if self.fits.rows.lessons is not None:
             with self.clock.stage("taught", "second-order fits with a teacher"):
                 found += self.fits.taught(found)
-        fitted = [each for each, _ in found]
+        fitted = [each for each, _ in found if is_connected(each[0].network)]
         lanes: dict[str, list[Cooked]] = {"linear": [max(linear, key=_score)]}
         for band in bands:
             for lane, starts in self._starts(fitted, band).items():
@@ -225,7 +225,7 @@ class Finishing:
                 for start in [*range(len(lane))] * count:
                     group = next(left)
                     cuts[start] += bool(group)
-                    if group and is_read(group[-1]).any():  # a constant is no network
+                    if group and is_connected(group[-1]):  # a constant is no network
                         cut.append(((lane[start][0], cuts[start]), group))
         return self.fits.judged([of for of, _ in cut], [group for _, group in cut])
 
