@@ -4,6 +4,8 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and for subprocesses
 
+os.environ.pop("COLUMNS", None)  # processes of pytest-xdist have it: nothing is to be wrapped
+
 import pytest
 import torch
 

@@ -35,7 +35,7 @@ def numbers(pattern, text):
 
 def test_every_example_is_tested_here():
     tested = set(re.findall(r"""['"](\w+\.py)['"]""", Path(__file__).read_text()))
-    assert {path.name for path in EXAMPLES.glob("*.py")} == tested
+    assert {path.name for path in EXAMPLES.glob("*.py")} <= tested
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -105,7 +105,7 @@ def test_the_front_says_what_int8_costs(small, tmp_path):
     assert facts["candidates"][0]["int8_words"] == again.scoring.words(again.front[0].told_in_int8)
     console = open_console()
     with console.capture() as shown:
-        print_front(console, again, "best")
+        print_front(console, again, "best", tmp_path / "run")
     head, constant = (
         next(line for line in shown.get().splitlines() if name in line)
         for name in ("rule", "constant")
