@@ -19,6 +19,9 @@ from torchsparcs.training.nests import called, tensors_in
 from torchsparcs.training.tasks import LossFunction, evaluation_mode, resolve_task
 
 
+LEAST_VARIANCE = 1e-6  # of the mean square: less is rounding
+
+
 class Answer(NamedTuple):
     """What a pupil and its teacher give, and outputs of blocks of both, one after the other."""
 
@@ -104,11 +107,19 @@ def _numbers(answer: Any) -> list[Tensor]:
 
 def _mean_error(pairs: Sequence[tuple[Tensor, Tensor]], like: Tensor) -> Tensor:
     """Squared errors by the variance of what the teacher says, their mean over the pairs."""
-    errors = [
-        (own - said).square().mean() / said.var().clamp_min(torch.finfo(said.dtype).tiny)
-        for own, said in pairs
-    ]
+    errors = [(own - said).square().mean() * _weight_of(said) for own, said in pairs]
     return torch.stack(errors).mean() if errors else like.new_zeros(())
+
+
+def _weight_of(said: Tensor) -> Tensor:
+    """One by the variance; of a batch that says one thing, as a single number, by its square.
+
+    What is zero throughout has no scale, and no weight.
+    """
+    square = said.square().mean()
+    variance = said.var(correction=min(1, said.numel() - 1))
+    spread = torch.where(variance > LEAST_VARIANCE * square, variance, square)
+    return torch.where(spread > torch.finfo(said.dtype).tiny, spread.reciprocal(), 0)
 
 
 def _divergence(own: Tensor, said: Tensor) -> Tensor:
