@@ -67,6 +67,21 @@ class TestLoss:
         assert own.grad.isfinite().all()
 
 
+def test_where_losses_are_below_zero_the_teacher_is_listened_to_as_well():
+    torch.manual_seed(0)
+    whole, x = nn.Sequential(nn.Linear(3, 40), nn.Tanh(), nn.Linear(40, 1)), torch.randn(200, 3)
+
+    def likelihood(output, target):  # of a normal distribution that is narrow
+        return 50 * (output - target).square().mean() - 100
+
+    given = {"data": (x, whole(x).detach()), "validation": (x, whole(x).detach())}
+    config = RefineConfig(epochs=20, batch_size=50, tolerance=1e-2)
+    small = extract(whole, **given, task=likelihood, config=config, progress=False)
+    assert small[0].out_features < 20
+    own, said = torch.zeros(4, 1), torch.ones(4, 1).cumsum(0)
+    assert teacher(whole, likelihood, scale=-2.0).loss(Answer(own, said, []), said) > 0
+
+
 def test_a_last_batch_of_one_row_does_not_end_the_fine_tuning():
     torch.manual_seed(0)
     pupil, x = nn.Linear(3, 1), torch.randn(9, 3)

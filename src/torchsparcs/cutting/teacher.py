@@ -36,7 +36,7 @@ class Teacher:
     Args:
         share: s, from 0 to 1.
         places: names of modules that give something as wide as before, whatever was cut.
-        scale: c.
+        scale: c, of which the size counts: a loss of one's own may be below zero.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class Teacher:
         places: Sequence[str],
         scale: float,
     ):
-        self.model, self.task, self.share, self.scale = model, task, share, scale
-        self.places = places
+        self.model, self.task, self.share, self.places = model, task, share, places
+        self.scale = abs(scale)
 
     def taught(self, pupil: nn.Module, tuning: TrainConfig) -> tuple[nn.Module, TrainConfig]:
         """``pupil`` beside its teacher, and the config of its fine-tuning."""
