@@ -18,7 +18,6 @@ from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.nests import called, tensors_in
 from torchsparcs.training.tasks import LossFunction, evaluation_mode, resolve_task
 
-
 LEAST_VARIANCE = 1e-6  # of the mean square: less is rounding
 
 
