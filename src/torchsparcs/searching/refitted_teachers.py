@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torchsparcs.searching.folded import FoldedData
 from torchsparcs.searching.folds import folds_of
-from torchsparcs.searching.lesson import Lesson, more_rows
+from torchsparcs.searching.lesson import Lesson, more_rows, ranges_of
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.teachers import Teacher, teacher_name
 from torchsparcs.tables.columns import rows_of
@@ -17,7 +17,6 @@ from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.target_values import with_targets
 
 PARTS = 5  # of the rows of each fit, of which each is answered by what the others taught
-RANGES = 10  # of a number, within which rows are mixed
 
 
 def lesson_of(
@@ -115,10 +114,9 @@ def _out_of_fold(
     """
     rows, target = len(X), preprocessing.target
     known = folded.targets[:rows].cpu()
-    kinds = known.reshape(rows, -1)[:, 0]
-    if target.classes is None:
-        kinds = kinds.argsort().argsort() * RANGES // rows
-    made = more_rows(preprocessing, X, kinds.long().numpy(), extra, seed)
+    values = known.reshape(rows, -1)[:, 0]
+    kinds = ranges_of(values) if target.classes is None else values.long().numpy()
+    made = more_rows(preprocessing, X, kinds, extra, seed)
     said = torch.zeros(folded.fits, rows, target.outputs)
     answers = torch.zeros(folded.fits, len(made.inputs), target.outputs)
     for place, fitted in enumerate(folded.folds.fitted[:, :rows].cpu()):
