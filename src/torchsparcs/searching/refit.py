@@ -67,10 +67,11 @@ def refit(
             "fits it to other rows."
         )
     started, settings = time.perf_counter(), result.settings
-    config, on = _config(settings), resolve_device(device)
+    config = _config(settings)
     steps = config.steps if steps is None else steps
     config = dataclasses.replace(config, steps=steps, longest=steps)
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
+    on = resolve_device(device, len(X))
     if isinstance(class_weight, str) and class_weight == SAME:
         class_weight = settings.get("class_weight")
     calibrate = settings.get("calibrate", True) if calibrate is None else calibrate
