@@ -108,7 +108,7 @@ def int8(found: dict) -> str:
 
 def search_times(found: dict) -> str:
     """Seconds from the command to the folder, on each machine."""
-    machines = {device: each for device, each in found["search_time"].items()}
+    machines = found["search_time"]
     names = dict.fromkeys(name for each in machines.values() for name in each["searches"])
     rows = []
     for name in names:
