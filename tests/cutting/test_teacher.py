@@ -54,6 +54,43 @@ class TestLoss:
         error = said["a"].square().mean() / said["a"].var()
         assert free.loss(Answer(own, said, []), None).item() == pytest.approx(error.item())
 
+    def test_a_batch_of_one_number_and_ones_that_do_not_vary(self):
+        own = torch.tensor([[3.0]], requires_grad=True)
+        loss = teacher(nn.Identity()).loss(Answer(own, torch.tensor([[2.0]]), []), own.detach())
+        assert loss.item() == pytest.approx(1 / 4)
+        level, silent = torch.full((5, 2), 2.0), torch.zeros(5, 2)
+        blocks = [(level + 1, level), (own.expand(5, 2), silent)]
+        loss = teacher(nn.Identity()).loss(Answer(level + 1, level, blocks), level)
+        assert loss.item() == pytest.approx(1 / 4 + (1 / 4 + 0) / 2)
+        loss.backward()
+        assert own.grad is not None
+        assert own.grad.isfinite().all()
+
+
+def test_where_losses_are_below_zero_the_teacher_is_listened_to_as_well():
+    torch.manual_seed(0)
+    whole, x = nn.Sequential(nn.Linear(3, 40), nn.Tanh(), nn.Linear(40, 1)), torch.randn(200, 3)
+
+    def likelihood(output, target):  # of a normal distribution that is narrow
+        return 50 * (output - target).square().mean() - 100
+
+    given = {"data": (x, whole(x).detach()), "validation": (x, whole(x).detach())}
+    config = RefineConfig(epochs=20, batch_size=50, tolerance=1e-2)
+    small = extract(whole, **given, task=likelihood, config=config, progress=False)
+    assert small[0].out_features < 20
+    own, said = torch.zeros(4, 1), torch.ones(4, 1).cumsum(0)
+    assert teacher(whole, likelihood, scale=-2.0).loss(Answer(own, said, []), said) > 0
+
+
+def test_a_last_batch_of_one_row_does_not_end_the_fine_tuning():
+    torch.manual_seed(0)
+    pupil, x = nn.Linear(3, 1), torch.randn(9, 3)
+    taught, config = teacher(nn.Linear(3, 1), share=0.5).taught(
+        pupil, TrainConfig(epochs=2, batch_size=4)
+    )
+    train(taught, (x, x[:, :1]), config, progress=False)
+    assert all(parameter.isfinite().all() for parameter in pupil.parameters())
+
 
 def test_a_pupil_learns_what_its_teacher_says_and_not_wrong_targets():
     torch.manual_seed(0)

@@ -54,10 +54,12 @@ def test_a_search_counts_by_them(tmp_path):
     with pytest.raises(ValueError, match="Expected classes to predict where class_weight is given"):
         search(x, x[:, 0], class_weight="balanced", **QUICK)
     result.save(tmp_path / "run")
+    result.settings["fidelity"] = result.settings["relevance"] = {}  # of networks and rows before
     again = refit(load_result(tmp_path / "run"), x[:120], y[:120], steps=5, progress=False)
     assert again.scoring.constant == pytest.approx(0.5)  # balanced as before, on these rows
     even = refit(result, x[:120], y[:120], class_weight=None, steps=5, progress=False)
     assert even.scoring.constant == pytest.approx((y[:120] == "no").mean())
+    assert not {"fidelity", "relevance"} & {*even.settings}
     assert (again.settings["class_weight"], even.settings["class_weight"]) == ("balanced", None)
 
 

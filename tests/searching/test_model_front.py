@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -113,6 +114,45 @@ def test_the_front_ends_where_too_much_is_lost():
     assert passed == [100, 70, 50]  # half of 0.9 is lost at 0.55
     passed = [r.parameters for r in model_front._worth_it(iter(rungs), 1.0, 40)]
     assert passed == [100, 70, 50, 30]
+
+
+def test_of_several_outputs_twice_the_own_loss_stands_for_a_constant_answer(
+    model, given, monkeypatch
+):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = copy.deepcopy(model)
+
+        def forward(self, x):
+            return {"values": self.inner(x)}
+
+    def loss(output, target):
+        return 1 + (output["values"] - target).square().mean()
+
+    seen, real = [], model_front._worth_it
+
+    def watched(rungs, constant, smallest):
+        seen.append(constant)
+        return real(rungs, constant, smallest)
+
+    monkeypatch.setattr(model_front, "_worth_it", watched)
+    extract_front(Named(), **{**given, "task": loss}, smallest=1200)
+    assert seen == [pytest.approx(2 * evaluate(Named(), given["validation"], loss).loss)]
+
+
+def test_what_has_no_loss_is_not_on_it(model, given, monkeypatch):
+    def spoilt(*args, **options):
+        for place, rung in enumerate(real(*args, **options)):
+            bad = rung.judgement._replace(loss=float("nan"))
+            yield replace(rung, judgement=bad) if place else rung
+
+    real = model_front.model_rungs
+    monkeypatch.setattr(model_front, "model_rungs", spoilt)
+    front = extract_front(model, **given, smallest=1000)
+    assert [point.parameters for point in front.points] == [
+        sum(parameter.numel() for parameter in model.parameters())
+    ]
 
 
 def test_eigenvalues_become_plain_layers_first(model, given):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from shell import sparcs
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import KNeighborsClassifier
@@ -304,6 +305,19 @@ class TestOutOfFold:
         assert (known(None, memory)[2:] < 0.65).all()
         assert not hasattr(memory, "classes_")  # copies of it were fitted
 
+    def test_estimators_that_draw_are_drawn_by_the_seed(self):
+        forest = RandomForestRegressor(n_estimators=2)
+        rows = X, KINK
+        preprocessing = Preprocessing(Inputs.fit(X), Target.fit(KINK))
+
+        def said(seed):
+            folded = FoldedData.of(preprocessing, *rows, None, validation=2, seed=0)
+            return lesson_of(None, forest, folded, preprocessing, rows, None, seed).said
+
+        assert torch.equal(said(3), said(3))
+        assert not torch.equal(said(3), said(4))
+        assert forest.random_state is None
+
     def test_groups_stay_together(self):
         recorder, groups = Recorder(), np.arange(ROWS) // 3
         options = {**QUICK, "validation": GroupKFold(2)}
@@ -368,6 +382,24 @@ class TestKeptFidelity:
         assert (kept["rows"], kept["teacher"]) == (50, "LogisticRegression")
         assert kept["teacher_score"] == pytest.approx(model.score(X[100:], SIDES[100:]))
         assert "fidelity" not in search(X[:100], SIDES[:100], **options).settings
+
+    def test_a_teacher_that_does_not_know_them_leaves_the_search_as_it_is(self):
+        def narrow(rows):
+            if rows[:, 0].max() > X[:100, 0].max() - 1e-9 and len(rows) == 50:
+                raise KeyError("never seen")
+            return (rows[:, 0] > 0).astype(float)
+
+        given = X[100:].copy()
+        given[0, 0] = 100.0
+        with pytest.warns(UserWarning, match="not known on the validation rows.*never seen"):
+            result = search(
+                X[:100],
+                SIDES[:100],
+                teacher=narrow,
+                **{**QUICK, "validation": (given, SIDES[100:])},
+            )
+        assert len(result.front) > 0
+        assert "fidelity" not in result.settings
 
     def test_of_numbers_without_labels(self):
         result = search(X, KINK, **QUICK)

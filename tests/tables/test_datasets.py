@@ -103,6 +103,8 @@ def test_arrays_come_with_their_target(tmp_path, names):
     assert dataset.y.tolist() == [0, 1, 2]
     dataset = load_dataset(arrays(**{X: np.eye(3), y: np.ones((3, 2))}))
     assert (dataset.target, dataset.y.shape) == (["y0", "y1"], (3, 2))
+    dataset = load_dataset(arrays(**{X: np.eye(3), y: np.ones((3, 2))}), may_lack=True)
+    assert (dataset.target, list(dataset.X)) == (["y0", "y1"], ["x0", "x1", "x2"])
     dataset = load_dataset(arrays(x=np.arange(3), y=np.arange(3)))
     assert (list(dataset.X), dataset.target) == (["x"], "y")
     assert read_table(arrays(**{X: np.eye(2)})).shape == (2, 2)

@@ -55,7 +55,7 @@ def chain_cuts(
 
 def as_good_as(loss: float, constant: float) -> float:
     """The loss up to which nobody would notice, with that of a constant answer in mind."""
-    return loss + TRIFLE * max(loss, TRIFLE * constant)
+    return loss + TRIFLE * max(abs(loss), TRIFLE * abs(constant))
 
 
 def in_batches(data: Pair) -> list[Pair]:

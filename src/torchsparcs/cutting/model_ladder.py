@@ -292,7 +292,7 @@ def refine_model(
         data, validation = in_memory(data, like), in_memory(validation, like)
     data = placed(data, like) if is_pair(data) else data
     validation = placed(validation, like) if is_pair(validation) else validation
-    allowance = config.tolerance * constant_loss(model, validation, task)
+    allowance = config.tolerance * abs(constant_loss(model, validation, task))
     rows = min(config.rows, LOOKED_AT)
     with cutting_progress(progress) as show:
         rungs = model_rungs(

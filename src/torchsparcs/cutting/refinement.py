@@ -78,7 +78,7 @@ class _Refining:
         count = max(1, config.rows // max(1, places))
         rows = [x.flatten(0, -2) for x, _ in some_rows(data, count, config.seed, weight)]
         self.inputs = torch.cat(rows)[: config.rows].double()
-        self.allowance = config.tolerance * constant_loss(network, validation, task)
+        self.allowance = config.tolerance * abs(constant_loss(network, validation, task))
         self.best = evaluate(network, validation, task).loss
 
     @property

@@ -18,6 +18,8 @@ from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.nests import called, tensors_in
 from torchsparcs.training.tasks import LossFunction, evaluation_mode, resolve_task
 
+LEAST_VARIANCE = 1e-6  # of the mean square: less is rounding
+
 
 class Answer(NamedTuple):
     """What a pupil and its teacher give, and outputs of blocks of both, one after the other."""
@@ -33,7 +35,7 @@ class Teacher:
     Args:
         share: s, from 0 to 1.
         places: names of modules that give something as wide as before, whatever was cut.
-        scale: c.
+        scale: c, of which the size counts: a loss of one's own may be below zero.
     """
 
     def __init__(
@@ -44,8 +46,8 @@ class Teacher:
         places: Sequence[str],
         scale: float,
     ):
-        self.model, self.task, self.share, self.scale = model, task, share, scale
-        self.places = places
+        self.model, self.task, self.share, self.places = model, task, share, places
+        self.scale = abs(scale)
 
     def taught(self, pupil: nn.Module, tuning: TrainConfig) -> tuple[nn.Module, TrainConfig]:
         """``pupil`` beside its teacher, and the config of its fine-tuning."""
@@ -104,11 +106,19 @@ def _numbers(answer: Any) -> list[Tensor]:
 
 def _mean_error(pairs: Sequence[tuple[Tensor, Tensor]], like: Tensor) -> Tensor:
     """Squared errors by the variance of what the teacher says, their mean over the pairs."""
-    errors = [
-        (own - said).square().mean() / said.var().clamp_min(torch.finfo(said.dtype).tiny)
-        for own, said in pairs
-    ]
+    errors = [(own - said).square().mean() * _weight_of(said) for own, said in pairs]
     return torch.stack(errors).mean() if errors else like.new_zeros(())
+
+
+def _weight_of(said: Tensor) -> Tensor:
+    """One by the variance; of a batch that says one thing, as a single number, by its square.
+
+    What is zero throughout has no scale, and no weight.
+    """
+    square = said.square().mean()
+    variance = said.var(correction=min(1, said.numel() - 1))
+    spread = torch.where(variance > LEAST_VARIANCE * square, variance, square)
+    return torch.where(spread > torch.finfo(said.dtype).tiny, spread.reciprocal(), 0)
 
 
 def _divergence(own: Tensor, said: Tensor) -> Tensor:

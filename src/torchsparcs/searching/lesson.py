@@ -12,7 +12,7 @@ from torchsparcs.tables.made_rows import made_rows
 from torchsparcs.tables.preprocessing import Preprocessing, Target
 
 MOST_MADE, TIMES = 20_000, 4  # made rows: at most, and of those that there are
-PARTS = 10  # of the range of a number, within which rows are mixed
+RANGES = 10  # of a number, within which rows are mixed
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,14 @@ def more_rows(
 
 
 def kinds_of(said: Tensor, target: Target) -> np.ndarray:
-    """The class that is said (rows, O) of each row, or the part of the range it lies in."""
+    """The class that is said (rows, O) of each row, or the range that a number lies in."""
     if target.classes is not None:
         chosen = said[:, 0] > 0.5 if said.shape[1] == 1 else said.argmax(dim=1)
         return chosen.long().numpy()
-    ranks = said[:, 0].argsort().argsort()
-    return (ranks * PARTS // len(ranks)).numpy()
+    return ranges_of(said[:, 0])
+
+
+def ranges_of(values: Tensor) -> np.ndarray:
+    """For each of the numbers (rows,) which of the ranges it lies in, each of as many rows."""
+    ranks = values.argsort().argsort()
+    return (ranks * RANGES // len(ranks)).numpy()

@@ -1,6 +1,7 @@
 """The front of a model: what is left of it at every size that is worth its loss."""
 
 import copy
+import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from torchsparcs.searching.folder import write_json
 from torchsparcs.spectral.network import SpectralModule
 from torchsparcs.training.data import Data
 from torchsparcs.training.progress import cutting_progress
-from torchsparcs.training.tasks import Evaluation, LossFunction
+from torchsparcs.training.tasks import Evaluation, LossFunction, gives_tensors
 
 Model = TypeVar("Model", bound=nn.Module)
 FORMAT = 1
@@ -182,7 +183,8 @@ def extract_front(
         size: what is priced, and counts for the front: parameters of the whole model, or the
             multiply-adds of a row.
         smallest: go down to that size. By default, until half of what the lowest loss gains over a
-            constant answer is lost.
+            constant answer is lost; over twice the model's own loss where its outputs are several,
+            of which there is no constant answer.
         progress: say on the terminal what is being cut.
     """
     if size not in SIZES:
@@ -196,6 +198,8 @@ def extract_front(
     whole: Any = extract(model) if parts else model
     cuts = block_cuts(whole, data, validation, task, target, size)
     constant = constant_loss(whole, validation, task)
+    if callable(task) and not gives_tensors(whole, validation):
+        constant += abs(constant)  # it was the loss of the model itself
     tuning = config.tuning(task, schedule="warm_cosine")
     rungs = model_rungs(
         whole,
@@ -211,6 +215,8 @@ def extract_front(
         with cutting_progress(progress) as show:
             for rung in _worth_it(rungs, constant, smallest):
                 show(f"{rung.parameters:,} {size}, loss {rung.loss:.4g}")
+                if not math.isfinite(rung.loss):
+                    continue
                 small = copy.deepcopy(rung.network)
                 parameters = sum(p.numel() for p in small.parameters())
                 macs = macs_of(small, cuts.example)

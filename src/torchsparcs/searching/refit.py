@@ -25,6 +25,7 @@ from torchsparcs.training.devices import one_thread, resolve_device
 from torchsparcs.training.loop import NonFiniteLossError
 
 SAME = "as in the search"
+OF_OTHERS = ("fidelity", "relevance")  # what was kept of the networks and rows before
 
 
 def refit(
@@ -66,10 +67,11 @@ def refit(
             "fits it to other rows."
         )
     started, settings = time.perf_counter(), result.settings
-    config, on = _config(settings), resolve_device(device)
+    config = _config(settings)
     steps = config.steps if steps is None else steps
     config = dataclasses.replace(config, steps=steps, longest=steps)
     X, y, weight, groups = counted_rows(X, y, sample_weight, groups)
+    on = resolve_device(device, len(X))
     if isinstance(class_weight, str) and class_weight == SAME:
         class_weight = settings.get("class_weight")
     calibrate = settings.get("calibrate", True) if calibrate is None else calibrate
@@ -138,13 +140,14 @@ def refit(
         "hardware": hardware(on),
         "versions": versions(),
     }
+    kept = {name: value for name, value in settings.items() if name not in OF_OTHERS}
     return dataclasses.replace(
         result,
         preprocessing=preprocessing,
         front=tuple(front),
         linear=next((found for found in front if is_same(found, linear)), linear),
         history=dataclasses.replace(family.history, recruited=[]),  # nobody is recruited any more
-        settings={**settings, **known},
+        settings={**kept, **known},
         by_cost=tuple(by_cost),
         attempts=(),  # those of the search were fitted to other rows
     )

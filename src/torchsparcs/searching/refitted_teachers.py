@@ -1,5 +1,6 @@
 """Teachers that are fitted again and again, so that none answers a row that it has seen."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from torchsparcs.searching.folded import FoldedData
 from torchsparcs.searching.folds import folds_of
-from torchsparcs.searching.lesson import Lesson, more_rows
+from torchsparcs.searching.lesson import Lesson, more_rows, ranges_of
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.teachers import Teacher, teacher_name
 from torchsparcs.tables.columns import rows_of
@@ -16,7 +17,6 @@ from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.target_values import with_targets
 
 PARTS = 5  # of the rows of each fit, of which each is answered by what the others taught
-RANGES = 10  # of a number, within which rows are mixed
 
 
 def lesson_of(
@@ -66,18 +66,31 @@ def teacher_settings(teacher: Any, teacher_fit: Any, *, is_target: bool) -> dict
 
 
 def keep_fidelity(
-    result: SearchResult, teacher: Any, teacher_fit: Any, rows: tuple[Any, Any], validation: Any
+    result: SearchResult,
+    teacher: Any,
+    teacher_fit: Any,
+    rows: tuple[Any, Any],
+    validation: Any,
+    seed: int,
 ) -> None:
     """Let the result remember what it kept of a teacher, where rows were given that nobody fits.
 
-    Of teachers that are fitted it is one that is fitted to all ``rows``.
+    Of teachers that are fitted it is one that is fitted to all ``rows``. One that cannot answer
+    those that were given is warned of: the search is done.
     """
     if not isinstance(validation, (tuple, list)) or (teacher is None and teacher_fit is None):
         return
-    if teacher is None:
-        teacher = _fitted(teacher_fit, *rows)
     X, y, _ = with_targets(*validation)
-    result.fidelity(teacher, X, y, keep=True)
+    try:
+        if teacher is None:
+            teacher = _fitted(teacher_fit, *rows, seed)
+        result.fidelity(teacher, X, y, keep=True)
+    except ValueError as error:
+        warnings.warn(
+            f"What the networks kept of their teacher is not known on the validation rows. {error}",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _out_of_fold(
@@ -101,10 +114,9 @@ def _out_of_fold(
     """
     rows, target = len(X), preprocessing.target
     known = folded.targets[:rows].cpu()
-    kinds = known.reshape(rows, -1)[:, 0]
-    if target.classes is None:
-        kinds = kinds.argsort().argsort() * RANGES // rows
-    made = more_rows(preprocessing, X, kinds.long().numpy(), extra, seed)
+    values = known.reshape(rows, -1)[:, 0]
+    kinds = ranges_of(values) if target.classes is None else values.long().numpy()
+    made = more_rows(preprocessing, X, kinds, extra, seed)
     said = torch.zeros(folded.fits, rows, target.outputs)
     answers = torch.zeros(folded.fits, len(made.inputs), target.outputs)
     for place, fitted in enumerate(folded.folds.fitted[:, :rows].cpu()):
@@ -114,7 +126,7 @@ def _out_of_fold(
             held, others = (torch.zeros(rows, dtype=torch.bool) for _ in range(2))
             held[own[part == each]] = others[own[part != each]] = True
             seen = rows_of(X, others.numpy()), rows_of(y, others.numpy())
-            teacher = Teacher(_fitted(fit, *seen), target, may_lack=True)
+            teacher = Teacher(_fitted(fit, *seen, seed), target, may_lack=True)
             said[place, held] = teacher.answers(rows_of(X, held.numpy()))
             told = torch.cat([teacher.answers(some) for some in made.tables])
             answers[place] += told / len(part.unique())
@@ -134,13 +146,22 @@ def _parts(folded: FoldedData, own: Tensor, known: Tensor, seed: int) -> Tensor:
     return torch.randperm(int(code.max()) + 1, generator=generator)[code] % count
 
 
-def _fitted(fit: Any, X: Any, y: Any) -> Any:
-    """A teacher of these rows: of a copy of an estimator, or what a function gives."""
+def _fitted(fit: Any, X: Any, y: Any, seed: int) -> Any:
+    """A teacher of these rows: of a copy of an estimator, or what a function gives.
+
+    Where an estimator would draw in its own way, ``random_state=None``, it draws by the ``seed``.
+    """
     try:
         if hasattr(fit, "fit") and not isinstance(fit, type):
             from sklearn.base import clone
 
-            return clone(fit).fit(X, np.asarray(y))
+            teacher = clone(fit)
+            states = {
+                name: seed % 2**32
+                for name, value in teacher.get_params().items()
+                if value is None and name.split("__")[-1] == "random_state"
+            }
+            return teacher.set_params(**states).fit(X, np.asarray(y))
         return fit(X, y)
     except Exception as error:
         raise ValueError(

@@ -361,7 +361,7 @@ def search(
         tuple(each.in_units(unit) for each in by_cost),
     )
     if preprocessing is not None:
-        keep_fidelity(result, teacher, teacher_fit, rows[:2], validation)
+        keep_fidelity(result, teacher, teacher_fit, rows[:2], validation, seed or 0)
     return result
 
 

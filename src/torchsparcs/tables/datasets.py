@@ -67,7 +67,7 @@ def load_dataset(
     table = _built_in(name) if name == str(source) else read_table(source, text, sheet)
     table.columns = [str(column) for column in table.columns]
     is_npz = str(source).lower().endswith(".npz")
-    if may_lack and target is None and not _usual_targets(table.columns, _several(drop)):
+    if may_lack and target is None and not _likely_targets(table.columns, is_npz, _several(drop)):
         check_names([*table.columns])
         check_known("columns to drop", _several(drop), [*table.columns])
         return Dataset(name, table.drop(columns=_several(drop)), None, None)
@@ -131,16 +131,22 @@ def resolved_target(
     return target if isinstance(target, str) else wanted
 
 
-def _usual_targets(columns: Sequence[str], dropped: Sequence[str] = ()) -> list[str]:
-    return [name for name in columns if name.lower() in TARGETS and name not in dropped]
+def _likely_targets(columns: Sequence[str], is_npz: bool, dropped: Sequence[str] = ()) -> list[str]:
+    """Those with a usual name; of arrays otherwise all columns of y."""
+    left = [name for name in columns if name not in dropped]
+    several = [name for name in left if name.startswith("y") and name[1:].isdigit()]
+    return _usual_targets(left) or (several if is_npz else [])
+
+
+def _usual_targets(columns: Sequence[str]) -> list[str]:
+    return [name for name in columns if name.lower() in TARGETS]
 
 
 def _default_target(columns: Sequence[str], is_npz: bool) -> str | list[str]:
     usual = _usual_targets(columns)
     if len(usual) == 1:
         return usual[0]
-    several = [column for column in columns if column.startswith("y") and column[1:].isdigit()]
-    if is_npz and several and not usual:
+    if not usual and (several := _likely_targets(columns, is_npz)):
         return several
     raise ValueError(
         f"Expected a target: one column called {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, or the "
