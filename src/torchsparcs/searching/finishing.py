@@ -30,7 +30,8 @@ MOST_DRAWN = 6000  # numbers of a plain network, where larger ones are better
 BETTER = 0.99  # of the loss: then the next larger size is tried
 BAND = 2.5  # sizes within that factor compete for the best starts
 CONTENDERS, KEPT = 2, 3  # of a band: that were trained, and of all those that are fitted to the end
-LINEAR_TURNS, CUT_TURNS = 80, 40
+LINEAR_TURNS, DEEP_TURNS, CUT_TURNS = 80, 200, 40
+DEEP_ROWS = 1500  # fewer are known by heart after the usual turns
 SHARES = 2  # of the lanes: what goes down together costs less, and two cores have one each
 QUICK = 0.25  # of the usual effort, below which nobody expects the best
 LINEAR_DECAYS = tuple(10 ** (exponent / 2) for exponent in range(-9, 0))
@@ -101,7 +102,12 @@ class Finishing:
         if self.fits.rows.lessons is not None:
             with self.clock.stage("taught", "second-order fits with a teacher"):
                 found += self.fits.taught(found)
-        fitted = [each for each, _ in found if is_connected(each[0].network)]
+        found = [each for each in found if _is_sound(each[0][0])]
+        fitted = [each for each, _ in found]
+        if found and len(rows.inputs) >= DEEP_ROWS:
+            with self.clock.stage("deeper", "more turns for the best of each size"):
+                deeper = self.fits.fitted("deeper", _best_of_bands(found), DEEP_TURNS)
+            fitted += [each for each in deeper if _is_sound(each[0])]
         lanes: dict[str, list[Cooked]] = {"linear": [max(linear, key=_score)]}
         for band in bands:
             for lane, starts in self._starts(fitted, band).items():
@@ -234,6 +240,14 @@ def _score(found: Cooked) -> tuple[float, float]:
     return found[0].judgement.score, -found[0].loss
 
 
+def _best_of_bands(found: Sequence[tuple[Cooked, Begun]]) -> list[Cooked]:
+    """Of each size that with the lowest loss."""
+    best: dict[Band, Cooked] = {}
+    for each, begun in found:
+        best[begun.band] = min(best.get(begun.band, each), each, key=lambda cooked: cooked[0].loss)
+    return [*best.values()]
+
+
 def _lane(rung: Rung) -> str:
     """The kind of network that competes with its like: what was trained, or a shape."""
     return rung.way if rung.group == PLAIN else "trained"
@@ -247,9 +261,10 @@ def _is_better_above(begun: Sequence[Begun], size: float) -> bool:
 
 
 def _is_sound(rung: Rung) -> bool:
-    """Whether nothing in it has diverged."""
+    """Whether nothing in it has diverged, and decay has silenced no layer."""
     tensors = (part for each in rung.networks for part in (each.weights, each.bias))
-    return math.isfinite(rung.loss) and all(bool(part.isfinite().all()) for part in tensors)
+    is_finite = math.isfinite(rung.loss) and all(bool(part.isfinite().all()) for part in tensors)
+    return is_finite and is_connected(rung.network)
 
 
 def _within(rungs: Sequence[Rung], band: Band) -> list[Rung]:

@@ -42,7 +42,7 @@ SMALLEST_CUT = 50  # parameters of a network that loses whole neurons
 # What the stages of a search are expected to take; a time budget is shared out by it.
 SHARES = {
     **{"linear": 0.03, "pilot": 0.1, "training": 0.2, "cutting": 0.2, "teacher": 0.03},
-    **{"decays": 0.13, "fits": 0.08, "taught": 0.03, "single": 0.15, "last": 0.05},
+    **{"decays": 0.13, "fits": 0.08, "taught": 0.03, "deeper": 0.03, "single": 0.15, "last": 0.05},
 }
 
 Rung = AnyRung[DirectSpace, Judgement]
