@@ -172,3 +172,18 @@ def test_networks_that_decay_has_silenced_are_left_out(monkeypatch):
     x = np.random.default_rng(0).uniform(-1, 1, (200, 2))
     result = search(x, np.abs(x[:, 0]), config=CONFIG, progress=False, **OPTIONS)
     assert result.linear in result.front
+
+
+@pytest.mark.parametrize(("fewest", "expected"), [(100, ["linear", "deeper"]), (400, ["linear"])])
+def test_the_best_of_each_size_has_more_turns_where_rows_are_many(monkeypatch, fewest, expected):
+    fitted, asked = SecondOrder.fitted, []
+
+    def counted(self, name, begun, usual):
+        asked.append(name)
+        return fitted(self, name, begun, usual)
+
+    monkeypatch.setattr(SecondOrder, "fitted", counted)
+    monkeypatch.setattr(finishing, "DEEP_ROWS", fewest)
+    x = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    search(x, np.abs(x[:, 0]), config=CONFIG, progress=False, **OPTIONS)
+    assert asked == expected

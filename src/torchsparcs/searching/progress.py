@@ -19,7 +19,8 @@ BAR = 24  # characters
 STAGES = {
     **{"linear": "linear model", "pilot": "pilot", "training": "training", "cutting": "cutting"},
     **{"teacher": "teacher", "decays": "weight decays", "fits": "second-order fits"},
-    **{"taught": "fits with a teacher", "single": "single connections", "last": "last fits"},
+    **{"taught": "fits with a teacher", "deeper": "more turns"},
+    **{"single": "single connections", "last": "last fits"},
 }
 
 
