@@ -250,7 +250,8 @@ def costs_in(path: Path) -> dict[str, float]:
 def folder_for(data: str, out: Path | None, force: bool) -> Path:
     """``out``, or a free one named after the data; a ValueError unless it may be written to."""
     name = table_name(data)
-    if out is None and is_unfinished(usual := free_folder(name, force=True)) and not force:
+    usual = free_folder(name, force=True)
+    if out is None and not force and is_unfinished(usual) and not _is_worked_in(usual):
         say(f"{usual} has an unfinished search: sparcs search --resume {usual} goes on with it.")
     folder = free_folder(name, force=force) if out is None else out
     with reworded():  # before the work, what would only show after it
@@ -277,6 +278,15 @@ def _size(path: Path) -> int:
 def is_unfinished(folder: Path) -> bool:
     """Whether a search was begun in ``folder`` and not finished."""
     return (folder / PARTS / JOB).is_file()
+
+
+def _is_worked_in(folder: Path) -> bool:
+    """Whether another process searches there."""
+    try:
+        with lock_steps(folder / PARTS):
+            return False
+    except ValueError:
+        return True
 
 
 def is_finished(folder: Path) -> bool:

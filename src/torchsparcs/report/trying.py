@@ -15,6 +15,7 @@ MOST_TOGETHER = 6_000  # of all of them
 REACH = 2.0  # scales on either side of the mean, where no range was kept
 SMALLEST = 1e-300  # range
 DIGITS = 2  # of a slider, at least
+NEAR = 1e-3  # of a step: what float32 leaves of a whole number
 
 
 def programs_of(result: SearchResult, shown: list[Candidate]) -> list[Program | None]:
@@ -73,7 +74,7 @@ def _control(result: SearchResult, field: Field) -> dict[str, Any]:
         low, high = mean - scale, mean + scale
     span = min(max(high - low, SMALLEST), 1 / SMALLEST)
     step = max(10.0 ** (math.floor(math.log10(span)) - DIGITS), least)
-    low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+    low, high = math.floor(low / step + NEAR) * step, math.ceil(high / step - NEAR) * step
     ends = {"low": low, "high": high, "step": step}
     ends["start"] = min(max(round(mean / step) * step, low), high)
     short = {end: float(f"{value:.10g}") for end, value in ends.items()}

@@ -120,7 +120,7 @@ class TableSearch:
         if largest is not None and largest < self.smallest:
             raise ValueError(
                 f"Expected max_parameters of at least {self.smallest}, for one column and "
-                f"{self.outputs} outputs. Got {largest}."
+                f"{self.outputs} output{'s' * (self.outputs > 1)}. Got {largest}."
             )
 
     @property

@@ -144,7 +144,7 @@ function frontWords() {
     (facts.is_corrected ? "Drawn are the scores there, which chose them; written are those to be expected on new rows, corrected for that choice. " : "") +
     (tried ? `Grey dots are ${some} networks that were judged on the way${inside < tried ? "; the others lie outside" : ""}. ` : "") +
     (byId("front-figure").dataset.stretched ? "The axis stretches towards the top, where they are close to each other. " : "") +
-    "Click one, or go along them with the arrow keys: the whole page follows, and its address keeps the choice.";
+    "Click one, or go along them with the arrow keys: the drawing, the columns and all below follow, and the address keeps the choice.";
   byId("front-legend").replaceChildren(
     sample(draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 }), plural(facts.candidates.length, "candidate")),
     ...(facts.is_table ? [sample(draw("g", { class: "point linear" }, draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 })), "linear model")] : []),
