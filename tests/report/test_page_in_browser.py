@@ -203,7 +203,8 @@ def test_what_is_said_of_the_front(visit):
         f"Grey dots are {grey} of the {tried} "
         "networks that were judged on the way; the others lie outside. The axis stretches "
         "towards the top, where they are close to each other. Click one, or go along "
-        "them with the arrow keys: the drawing, the columns and all below follow, and the address keeps the choice."
+        "them with the arrow keys: the drawing, the columns and all below follow, and the address "
+        "keeps the choice."
     )
     legend = page.locator("#front-legend li").all_text_contents()
     facts = facts_of(small_result("multiclass"))
