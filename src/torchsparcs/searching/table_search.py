@@ -18,7 +18,8 @@ from torchsparcs.searching.candidates import on_the_front
 from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.correction import expected_scores
 from torchsparcs.searching.dense import DenseFamily, compact
-from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
+from torchsparcs.searching.finishing import LINEAR, LINEAR_DECAYS, PLAIN, Finishing
+from torchsparcs.searching.fit_rows import Recipe
 from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
 from torchsparcs.searching.last_fits import Judged, last_fits, sampled
 from torchsparcs.searching.result import Attempt, Candidate
@@ -154,10 +155,10 @@ class TableSearch:
         with self.clock.stage("linear", "the linear model"):
             self.executor.deadline = None  # it is fitted whatever happens
             fitted = finishing.linear(like)
-            linear = [rung for rung, _ in fitted]
             if folded.task == "regression":
                 (exact,) = ladder.top([family.least_squares(like)])
-                linear.append(replace(exact, group=LINEAR))
+                fitted.append((replace(exact, group=LINEAR), Recipe(LINEAR_DECAYS[0])))
+            linear = [rung for rung, _ in fitted]
         weights, history, rungs, finer = self.penalty_weights or [], History(), [], []
         with contextlib.suppress(OutOfTime):
             weights = self.penalty_weights or self._pilot_weights()
