@@ -1,6 +1,7 @@
 """One thread for all tests: their networks are small, and cores are often shared. One seed each."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and for subprocesses
 
@@ -8,6 +9,8 @@ os.environ.pop("COLUMNS", None)  # processes of pytest-xdist have it: nothing is
 
 import pytest
 import torch
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the background of a shell ignores it
 
 from torchsparcs import SearchConfig
 
