@@ -42,7 +42,7 @@ class Part:
 
     words: str
     names: dict[str, Any] = field(default_factory=dict)
-    config: SearchConfig = SearchConfig()
+    ways: tuple[str, ...] = SearchConfig.ways
     has_connections: bool = True
     has_trained: bool = True
 
@@ -58,7 +58,7 @@ PARTS = {
     ),
     "plain": Part("plain networks, drawn at random and fitted", {"SHAPES": ()}),
     "connections": Part("the removal of single connections", has_connections=False),
-    "dropout": Part("training with input dropout too", config=SearchConfig(ways=("asleep",))),
+    "dropout": Part("training with input dropout too", ways=("asleep",)),
     "forest": Part("a forest as a teacher", {"lessons": _nobody}),
     "turns": Part("more turns where rows are many", {"DEEP_ROWS": math.inf}),
 }
@@ -109,7 +109,7 @@ def measured(folder: Path, unit: str) -> dict:
             split.y[own],
             task="classification" if split.classes else "regression",
             scoring="accuracy" if split.classes else "r2",
-            config=PARTS[part].config,
+            config=SearchConfig(ways=PARTS[part].ways),
             device="cpu",
             engine="local",
             progress=False,
