@@ -195,4 +195,4 @@ def check_arrays(data: Any) -> None:
 
 
 def _warn(words: str) -> None:
-    warnings.warn(words, UserWarning, stacklevel=6)  # who called search
+    warnings.warn(words, UserWarning, stacklevel=7)  # who called search

@@ -5,46 +5,30 @@ import operator
 import reprlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
-from torchsparcs.export.quantization import check_int8
 from torchsparcs.files.byte_counts import bytes_of
 from torchsparcs.files.provenance import hardware, versions
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
 from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
 from torchsparcs.searching.clock import checked_budget
-from torchsparcs.searching.costs import (
-    Costs,
-    cheaper_networks,
-    checked_costs,
-    front_by_cost,
-    with_costs,
-)
-from torchsparcs.searching.folded import FoldedData
-from torchsparcs.searching.network_search import NetworkSearch
-from torchsparcs.searching.paper_search import PaperSearch
-from torchsparcs.searching.preparing import class_weight_words, prepared
+from torchsparcs.searching.costs import Costs, cheaper_networks, front_by_cost, with_costs
+from torchsparcs.searching.planning import Plan, TableOptions, planned_network, planned_table
+from torchsparcs.searching.preparing import class_weight_words
 from torchsparcs.searching.ranges import ranges_of
-from torchsparcs.searching.refitted_teachers import (
-    check_teachers,
-    keep_fidelity,
-    lesson_of,
-    teacher_settings,
-)
+from torchsparcs.searching.refitted_teachers import keep_fidelity, teacher_settings
 from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.scoring import score_settings
 from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
-from torchsparcs.searching.table_search import TableSearch, is_auto
+from torchsparcs.searching.table_search import Outcome, TableSearch
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.kinds import Kinds
-from torchsparcs.tables.streams import RowStream
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.devices import one_thread, resolve_device
 
@@ -191,166 +175,151 @@ def search(
             that what is found depends on how fast the machine is at that moment.
         progress: say on the terminal what is being done.
     """
-    run: TableSearch | NetworkSearch
     started = time.time()
     executor = Executor(engine_of(engine), is_exact=True)
     ranks = executor.engine.ranks
+    options = TableOptions(
+        widths=widths,
+        penalty_weights=penalty_weights,
+        activation=activation,
+        max_bytes=max_bytes,
+        size=size,
+        chip=chip,
+        int8=int8,
+        class_weight=class_weight,
+        calibrate=calibrate,
+        kinds=kinds,
+        costs=costs,
+        teacher=teacher,
+        teacher_fit=teacher_fit,
+        extra_rows=extra_rows,
+    )
     with ranks.same_call() as given:
-        max_parameters = (
-            None if max_parameters is None else _whole("max_parameters", max_parameters)
-        )
-        limits = {
-            "parameters": max_parameters,
-            "bytes": None if max_bytes is None else bytes_of(max_bytes),
-        }
+        if max_parameters is not None:
+            max_parameters = _whole("max_parameters", max_parameters)
+        flash = None if max_bytes is None else bytes_of(max_bytes)
+        limits = {"parameters": max_parameters, "bytes": flash}
         sizing = Sizing.of(size, chip, None, limits, int8)
-        seed = None if seed is None else _whole("seed", seed)
-        if seed is not None and not -(2**63) <= seed < 2**64:
-            raise ValueError(f"Expected a seed of at most 64 bits. Got {reprlib.repr(seed)}.")
+        seed = None if seed is None else _checked_seed(seed)
         time_budget = checked_budget(time_budget, ranks.world)
-        on = resolve_device(device)
-        executor.device = None if device == "auto" else on
-        if network is not None:
-            for_tables = {
-                "widths": widths is not None,
-                "penalty_weights": not is_auto(penalty_weights),
-                "activation": activation != "relu",
-                "class_weight": class_weight is not None,
-                "calibrate": calibrate is not True,
-                "kinds": kinds is not None,
-                "costs": costs is not None,
-                "teacher": teacher is not None,
-                "teacher_fit": teacher_fit is not None,
-                "size": size != "parameters",
-                "chip": sizing.chip is not None,
-                "int8": int8,
-            }
-            if any(for_tables.values()):
-                named = ", ".join(name for name, is_given in for_tables.items() if is_given)
-                raise ValueError(f"Expected no {named} where a network is given: it is for tables.")
-            preprocessing, seen = None, len(X)
-            data = (X, y, sample_weight, groups)
-            run = NetworkSearch(
-                network, data, executor, on, task, validation, config, seed, scoring
-            )
-        else:
-            config = config if config is not None else SearchConfig()
-            if not isinstance(config, SearchConfig):
-                raise ValueError(f"Expected a SearchConfig. Got {type(config).__name__}.")
-            if not isinstance(activation, str):
-                raise ValueError(f"Expected an activation by its name. Got {activation!r}.")
-            check_teachers(teacher, teacher_fit, is_paper=config.paper)
-            if int8:
-                check_int8(activation)
-            seed = 0 if seed is None else seed
-            preprocessing, rows, by_class, seen = prepared(
-                X, y, task, sample_weight, class_weight, groups, seed, kinds, teacher
-            )
-            on = resolve_device(device, len(rows[0]))
-            costs = None if costs is None else checked_costs(costs, preprocessing.inputs.names)
-            folded = FoldedData.of(
-                preprocessing,
-                *rows,
-                validation=validation,
-                seed=seed,
-                scoring=scoring,
-                by_class=by_class,
-                calibrate=calibrate,
-            )
-            lesson = lesson_of(
-                teacher, teacher_fit, folded, preprocessing, rows[:2], extra_rows, seed
-            )
-            folded = folded.taught(lesson).to(on)
-            run = (PaperSearch if config.paper else TableSearch)(
-                folded,
-                preprocessing.target.outputs,
-                executor,
-                hidden=widths,
-                penalty_weights=penalty_weights,
-                activation=activation,
-                config=config,
-                seed=seed,
-            )
-            sizing = replace(sizing, preprocessing=preprocessing).on_rows(run.folded)
-            sizing.check_reach()
-            run.sizing = sizing
-        run.check_budget(max_parameters)
-        is_compared = checkpoint is not None or ranks.world > 1
-        with one_thread(on) if network is None else contextlib.nullcontext():
-            threads = torch.get_num_threads() if on.type == "cpu" else None
-        asked = {
-            **run.asked,
-            **sizing.settings,
-            "time_budget": time_budget,
-            "calibrate": calibrate,
-            "scoring": run.folded.scoring.name,
-            "device": str(executor.place or on),
-            "threads": threads,
-            "versions": versions(),
-            "rows": run.whole.digest() if is_compared else "",
+        executor.device = None if device == "auto" else resolve_device(device)
+        rows = (X, y, sample_weight, groups)
+        how: dict[str, Any] = {
+            "device": device,
+            "task": task,
+            "validation": validation,
+            "config": config,
+            "scoring": scoring,
         }
+        if network is not None:
+            plan = planned_network(network, rows, options, sizing, executor, seed=seed, **how)
+        else:
+            plan = planned_table(rows, options, sizing, executor, seed=seed or 0, **how)
+        plan.run.check_budget(max_parameters)
+        asked = _asked(plan, executor, time_budget, options, is_compared=checkpoint is not None)
         own = ("device", "threads", "weights")  # the weights of the first process are the start
         given |= {name: value for name, value in asked.items() if name not in own}
-        given |= {"preprocessing": preprocessing, "task": run.folded.task}
+        given |= {"preprocessing": plan.preprocessing, "task": plan.run.folded.task}
         given |= {"checkpoint": checkpoint is not None, "resume": resume}
+    run = plan.run
     run.progress = progress and ranks.is_first
     with (
         open_steps(checkpoint, asked, resume, ranks) as executor.steps,
-        one_thread(on) if network is None else contextlib.nullcontext(),
-        _workers(executor, engine, is_long=on.type == "cpu" and run.is_long),
+        _threads(plan),
+        _workers(executor, engine, is_long=plan.device.type == "cpu" and run.is_long),
         run.clock.timed(started, time_budget, shown=run.progress and isinstance(run, TableSearch)),
     ):
-        outcome, cheap = run.run(sizing.most_parameters), []
-        if isinstance(run, TableSearch) and costs is not None and preprocessing is not None:
-            cheap = cheaper_networks(run, outcome.candidates[0], preprocessing.inputs, costs)
+        outcome, cheap = run.run(plan.sizing.most_parameters), []
+        if isinstance(run, TableSearch) and plan.preprocessing and plan.costs is not None:
+            first, inputs = outcome.candidates[0], plan.preprocessing.inputs
+            cheap = cheaper_networks(run, first, inputs, plan.costs)
         seconds = executor.steps.seconds
     settings = {
+        **_settings(plan, options, outcome),
+        "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
+        "time_budget": time_budget,
+        "device": asked["device"],
+        "seconds": seconds,
+        "hardware": hardware(plan.device),
+        "versions": versions(),
+    }
+    result = _result(plan, outcome, cheap, settings)
+    if plan.preprocessing is not None and plan.rows is not None:
+        keep_fidelity(result, teacher, teacher_fit, plan.rows, validation, seed or 0)
+    return result
+
+
+def _asked(
+    plan: Plan,
+    executor: Executor,
+    time_budget: float | None,
+    options: TableOptions,
+    *,
+    is_compared: bool,
+) -> dict[str, Any]:
+    """What decides the outcome; who resumes a search, and other processes, must ask the same."""
+    run, world = plan.run, executor.engine.ranks.world
+    with _threads(plan):
+        threads = torch.get_num_threads() if plan.device.type == "cpu" else None
+    return {
+        **run.asked,
+        **plan.sizing.settings,
+        "time_budget": time_budget,
+        "calibrate": options.calibrate,
+        "scoring": run.folded.scoring.name,
+        "device": str(executor.place or plan.device),
+        "threads": threads,
+        "versions": versions(),
+        "rows": run.whole.digest() if is_compared or world > 1 else "",
+    }
+
+
+def _settings(plan: Plan, options: TableOptions, outcome: Outcome) -> dict[str, Any]:
+    """What a result remembers of how it was made."""
+    run = plan.run
+    inputs = None if plan.preprocessing is None else plan.preprocessing.inputs
+    return {
         "task": run.folded.task,
         **run.asked,
         **outcome.settings,
         "rows": run.whole.rows,
-        "rows_seen": seen,
+        "rows_seen": plan.seen,
         "rows_searched": run.folded.rows,
         "judged_rows": run.whole.judged_rows,
         "judged_times": len(run.whole.folds.judged) / run.whole.judged_rows,
         "fits": run.folded.fits,
-        **sizing.settings,
-        "time_budget": time_budget,
+        **plan.sizing.settings,
         "ended": run.clock.ended,
         **score_settings(run.folded.scoring),
-        "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
-        "class_weight": class_weight_words(class_weight),
-        "calibrate": calibrate,
-        **({} if costs is None else {"costs": dict(costs)}),
-        **(
-            {}
-            if preprocessing is None
-            else {"ranges": ranges_of(preprocessing.inputs, run.folded.inputs)}
-        ),
-        **teacher_settings(
-            teacher, teacher_fit, is_target=y is None and not isinstance(X, RowStream)
-        ),
-        "device": asked["device"],
-        "seconds": seconds,
-        "hardware": hardware(on),
-        "versions": versions(),
+        "class_weight": class_weight_words(options.class_weight),
+        "calibrate": options.calibrate,
+        **({} if plan.costs is None else {"costs": dict(plan.costs)}),
+        **({} if inputs is None else {"ranges": ranges_of(inputs, run.folded.inputs)}),
+        **teacher_settings(options.teacher, options.teacher_fit, is_target=plan.is_taught),
     }
+
+
+def _result(
+    plan: Plan, outcome: Outcome, cheap: list[Candidate], settings: dict[str, Any]
+) -> SearchResult:
+    """The front of what was found, with its scores corrected for the choice."""
+    run, sizing, preprocessing = plan.run, plan.sizing, plan.preprocessing
     candidates, linear = outcome.candidates, outcome.linear
-    kept = {**sizing.limits}
+    limits = {**sizing.limits}
     if run.clock.ended is not None:
-        kept = sizing.within_reach(candidates)  # with what there was time for
-    elif "parameters" in kept and outcome.budget is not None:
-        kept["parameters"] = max(outcome.budget, kept["parameters"])
+        limits = sizing.within_reach(candidates)  # with what there was time for
+    elif "parameters" in limits and outcome.budget is not None:
+        limits["parameters"] = max(outcome.budget, limits["parameters"])
     by_cost: list[Candidate] = []
-    if costs is not None and preprocessing is not None and linear is not None:
-        *candidates, linear = with_costs([*candidates, linear], preprocessing.inputs, costs)
-        cheap = with_costs(cheap, preprocessing.inputs, costs)
-        by_cost = front_by_cost([*candidates, *cheap], kept)
-    front = on_the_front(candidates, kept, size)
-    front = corrected(front, outcome.expected, kept.get(size), size)
+    if plan.costs is not None and preprocessing is not None and linear is not None:
+        *candidates, linear = with_costs([*candidates, linear], preprocessing.inputs, plan.costs)
+        cheap = with_costs(cheap, preprocessing.inputs, plan.costs)
+        by_cost = front_by_cost([*candidates, *cheap], limits)
+    front = on_the_front(candidates, limits, sizing.name)
+    front = corrected(front, outcome.expected, limits.get(sizing.name), sizing.name)
     unit = run.folded.scoring.unit
     front, linear = [each.in_units(unit) for each in front], linear and linear.in_units(unit)
-    result = SearchResult(
+    return SearchResult(
         tuple(front),
         next((found for found in front if linear and is_same(found, linear)), linear),
         preprocessing,
@@ -360,9 +329,12 @@ def search(
         outcome.trained,
         tuple(each.in_units(unit) for each in by_cost),
     )
-    if preprocessing is not None:
-        keep_fidelity(result, teacher, teacher_fit, rows[:2], validation, seed or 0)
-    return result
+
+
+def _threads(plan: Plan) -> contextlib.AbstractContextManager[None]:
+    """A table is searched with one thread in each process, so that threads change no bit."""
+    is_table = isinstance(plan.run, TableSearch)
+    return one_thread(plan.device) if is_table else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -382,3 +354,10 @@ def _whole(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError as error:
         raise ValueError(f"Expected {name} to be an integer. Got {value!r}.") from error
+
+
+def _checked_seed(value: Any) -> int:
+    seed = _whole("seed", value)
+    if not -(2**63) <= seed < 2**64:
+        raise ValueError(f"Expected a seed of at most 64 bits. Got {reprlib.repr(seed)}.")
+    return seed
