@@ -424,11 +424,13 @@ class TestCifar10:
             runs["spectral"]["compact_accuracy"] = [0.74, 0.745] if good else [0.64, 0.64]
             runs["spectral"]["recruited"] = [5, 6] if good else [5, 12]
             runs["spectral"]["above_gap"] = [2, 3] if good else [2, 12]
+            runs["spectral"]["hidden_eigenvalues"] = [0.5, 0.01, 0.6] if good else [0.3, 0.2, 0.1]
+            runs["spectral"]["output_eigenvalues"] = [1.0, 1.1, 0.9]
         for name, factor in (("linear", 1.0), ("spectral", 1.003 if good else 2.0)):
             size = {"epoch_seconds": 0.15 * factor, "peak_bytes": 100 * factor, "image_bytes": 50}
             results["resources"][name] |= size
         held = [claim.held for claim in EXPERIMENTS["cifar10"].claims(content)]
-        assert held == [good] * 10
+        assert held == [good] * 11
 
     def test_with_zero_eigenvalues_is_what_the_network_computes_then(self):
         heads = Population([5, 4, 3], seeds=[0, 1])
