@@ -817,6 +817,12 @@ class TestRemarks:
 
 
 class TestStudent:
+    def test_the_loss_at_a_number_of_neurons(self):
+        run = {"kept": [0, 1, 4, 9], "loss": [1.0, 0.5, 0.2, 0.1]}
+        assert [student.losses_with([run], count) for count in (0, 3, 4, 20)] == [
+            *([1.0], [0.5], [0.2], [0.1])
+        ]
+
     def test_plain_neurons_go_by_the_weights_into_them(self):
         plain_student = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
         plain_student[0].weight.data.copy_(torch.tensor([[1.0, 0], [3.0, 0], [2.0, 0]]))

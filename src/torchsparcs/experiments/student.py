@@ -7,6 +7,7 @@ weights into each neuron; where the loss begins to rise is the transition.
 """
 
 import copy
+from bisect import bisect
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -134,6 +135,11 @@ def _judged(curve: dict[int, float], enough: int, score: float) -> Content:
     return {"kept": list(curve), "loss": list(curve.values()), "enough": enough, "r2": score}
 
 
+def losses_with(runs: list[Content], count: int) -> list[float]:
+    """The loss of each student with ``count`` neurons, or the next fewer that its curve has."""
+    return [run["loss"][bisect(run["kept"], count) - 1] for run in runs]
+
+
 # --- what was to be seen --------------------------------------------------------------------------
 
 
@@ -200,4 +206,5 @@ EXPERIMENT = Experiment(
     run=run,
     draw=draw,
     claims=claims,
+    page_names={"losses_with": losses_with},
 )
