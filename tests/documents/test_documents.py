@@ -129,6 +129,7 @@ BENCHMARKS: dict[str, list[str]] = {
     "forward_cost.py": ["--quick", "--seconds", "0.05"],
     "growing.py": ["--epochs", "1"],
     "house.py": ["--runs", "1", "--starts", "torch and torchsparcs"],
+    "products.py": [],
     "relevance.py": ["--tables", "wine", "--seeds", "1", "--steps", "20"],
     "latency.py": ["--seconds", "0.01", "--cases", "digits"],
     "mnist_front.py": ["--quick", "--epochs", "1", "--seeds", "2", "--data", "{folder}/images.npz"],

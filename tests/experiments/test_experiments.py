@@ -754,6 +754,12 @@ class TestReadings:
 
 
 class TestNarrow:
+    @pytest.mark.parametrize("channels", cifar10_narrow.Setting().extractors)
+    def test_no_extractor_has_more_features_than_the_paper_allows(self, channels):
+        model = ConvMembers(linear_head(10), members=1, channels=channels)
+        assert model.width <= 400
+        assert model.features(torch.zeros(1, 3, 32, 32)).shape == (1, 1, model.width)
+
     def test_extractors_and_weights(self, done):
         _, content = done["cifar10-narrow"]
         results = content["results"]
