@@ -22,18 +22,32 @@ from measured_costs import (
     latency_table,
     search_times,
 )
+from measured_paper import (
+    all_at_once,
+    head,
+    head_by_the_paper,
+    head_cost,
+    products,
+    teacher,
+    teacher_hits,
+    teacher_penalties,
+    teacher_recipes,
+    teacher_work,
+    trained_head,
+    verdicts,
+)
 from recording import RESULTS
-
-from torchsparcs import experiments
-from torchsparcs.experiments.verdicts import FILE
 
 DOCS = RESULTS.parent
 PAGES = (
     DOCS.parent / "README.md",
     DOCS / "is-it-for-me.md",
     DOCS / "results.md",
+    DOCS / "differences.md",
     DOCS / "concepts" / "limits.md",
     DOCS / "concepts" / "eigenvalues.md",
+    DOCS / "concepts" / "penalties.md",
+    DOCS / "concepts" / "recipe.md",
 )
 
 
@@ -54,88 +68,6 @@ def growing(found: Records) -> str:
         f"{' → '.join(map(str, cut['widths']))}: {cut['parameters']} of "
         f"{cut['of_parameters']:,} parameters, {100 * cut['score']:.1f} % of the validation rows "
         "right (one seed)"
-    )
-
-
-# --- the paper's experiments ----------------------------------------------------------------------
-
-
-def teacher(found: Records) -> str:
-    runs = found["teacher-student"]["results"]["runs"]
-    own, paper = runs["own"], runs["paper"]
-    hits = sum(run["architecture"] == "20 → 20 → 20" for run in own)
-    awake = between((sum(run["kept"]) for run in paper), "d")
-    return (
-        f"{hits} of {len(own)} seeds, drawn after the settings were fixed, end as 20 → 20 → 20, no "
-        f"skip connection, test R² {between((run['r2_compact'] for run in own), '.4f')} (paper: 30 "
-        f"neurons, 0.98; its recipe trained here, before any cut: {awake} eigenvalues, R² "
-        f"{between((run['r2_full'] for run in paper), '.3f')})"
-    )
-
-
-def teacher_hits(found: Records) -> str:
-    own = found["teacher-student"]["results"]["runs"]["own"]
-    return f"{sum(run['architecture'] == '20 → 20 → 20' for run in own)} of {len(own)} seeds"
-
-
-def teacher_work(found: Records) -> str:
-    own = found["teacher-student"]["results"]["runs"]["own"]
-    awake = between((sum(run["kept"]) for run in own), "d")
-    work = between((run["neurons_at_work"] for run in own), "d")
-    return f"{awake} eigenvalues in two layers put {work} neurons to work"
-
-
-def _last(run: dict) -> str:
-    """Mean accuracy after the last epoch, in per cent."""
-    return f"{100 * mean(run['accuracy'][-1]):.1f}"
-
-
-def head(found: Records) -> str:
-    runs = found["cifar10"]["results"]["runs"]
-    own, paper = runs["own"], runs["paper"]
-    spectral = own["spectral"]
-    return (
-        f"spectral head, cut, {100 * mean(spectral['compact_accuracy']):.1f} % with "
-        f"{between(spectral['recruited'], 'd')} of 526 neurons; plain MLP head of 526 "
-        f"{_last(own['mlp'])} %, linear head {_last(own['linear'])} %, each with its best dropout "
-        f"(the paper's 73.9 and 68.2 % are not reproduced on our extractor: its recipe ends at "
-        f"{_last(paper['spectral'])} and {_last(paper['linear'])} %)"
-    )
-
-
-def trained_head(found: Records) -> str:
-    runs = found["cifar100"]["results"]["runs"]
-    spectral, linear = (
-        100 * mean(run["accuracy"] for run in runs[name]) for name in ("spectral", "linear")
-    )
-    without = 100 * mean(run["removed"] for run in runs["spectral"])
-    return (
-        f"nothing is recruited that matters: {spectral:.1f} %, {without:.1f} % without the hidden "
-        f"neurons, {linear:.1f} % with a linear head (seeds differ by more)"
-    )
-
-
-def verdicts(found: Records) -> str:
-    """How many figures, tables and sections of the paper are reproduced."""
-    kept = json.loads((Path(experiments.__file__).parent / FILE).read_text())
-    words = [each["word"] for each in kept.values()]
-    part = sum(word.startswith("reproduced in part") for word in words)
-    whole = sum(word.startswith("reproduced") for word in words) - part
-    lost, waiting = (sum(w.startswith(start) for w in words) for start in ("not repr", "not run"))
-    return (
-        f"of the figures, tables and remarks that rest on experiments {whole} are reproduced, "
-        f"{part} in part, {lost} are not, and {waiting} are not run in full yet"
-    )
-
-
-def all_at_once(found: Records) -> str:
-    results = found["transition"]["results"]
-    hours = results["seconds_one_after_another"] / 3600
-    milliseconds = 1000 * results["step_seconds_of_one"]["cpu"]
-    return (
-        f"{results['seconds']:.0f} s with compiling; one after another, as the paper writes it, "
-        f"would take about {hours:.0f} hours (extrapolated from {milliseconds:.1f} ms a step on a "
-        "CPU, not run)"
     )
 
 
@@ -278,7 +210,12 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         teacher,
         teacher_hits,
         teacher_work,
+        teacher_penalties,
+        teacher_recipes,
         head,
+        head_by_the_paper,
+        head_cost,
+        products,
         trained_head,
         all_at_once,
         verdicts,

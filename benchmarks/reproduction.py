@@ -15,7 +15,7 @@ from torchsparcs.experiments.verdicts import FILE, PARTS, verdict_of
 from torchsparcs.experiments.writing import write_figures, written_page
 
 DOCS = RESULTS.parent
-HEAD = """# The paper, reproduced
+HEAD = """# The paper, figure by figure
 
 One command for each experiment; `sparcs reproduce --list` says what there is and what it costs, and
 `--quick` runs a small version of it in minutes on two cores. Each writes its figures, a
@@ -61,17 +61,20 @@ def variants(name: str) -> str:
 
 
 def durations() -> str:
-    """How long the full runs took, of those that were timed as a whole."""
-    taken = {name: content.get("wall_seconds") for name, content in recorded().items()}
-    timed = {name: seconds for name, seconds in taken.items() if seconds}
-    if not timed:
-        return ""
-    each = ", ".join(f"{name} {seconds:,.0f} s" for name, seconds in timed.items())
-    others = ", ".join(name for name in EXPERIMENTS if name not in timed)
-    return (
-        f"\nFull runs that were timed as a whole: {each}, together {sum(timed.values()) / 60:.1f} "
-        f"minutes. Not timed so: {others or 'none'}.\n"
+    """How long the full runs took, of those that were timed as a whole, machine by machine."""
+    timed: dict[str, dict[str, float]] = {}
+    for name, content in recorded().items():
+        if seconds := content.get("wall_seconds"):
+            timed.setdefault(content["hardware"], {})[name] = seconds
+    sentences = []
+    for hardware, runs in timed.items():
+        each = ", ".join(f"{name} {seconds:,.0f} s" for name, seconds in runs.items())
+        sentences.append(f"On {hardware}: {each}, together {sum(runs.values()) / 60:.1f} minutes.")
+    others = ", ".join(
+        name for name in EXPERIMENTS if not any(name in runs for runs in timed.values())
     )
+    told = f" Not timed so: {others}." * bool(others)
+    return f"\nFull runs that were timed as a whole. {' '.join(sentences) or 'None.'}{told}\n"
 
 
 def verdicts() -> str:

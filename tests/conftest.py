@@ -10,9 +10,9 @@ os.environ.pop("COLUMNS", None)  # processes of pytest-xdist have it: nothing is
 import pytest
 import torch
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # the background of a shell ignores it
-
 from torchsparcs import SearchConfig
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the background of a shell ignores it
 
 collect_ignore = ["typed.py"]  # it is read by the type checker alone
 

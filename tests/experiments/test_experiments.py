@@ -424,11 +424,13 @@ class TestCifar10:
             runs["spectral"]["compact_accuracy"] = [0.74, 0.745] if good else [0.64, 0.64]
             runs["spectral"]["recruited"] = [5, 6] if good else [5, 12]
             runs["spectral"]["above_gap"] = [2, 3] if good else [2, 12]
+            runs["spectral"]["hidden_eigenvalues"] = [0.5, 0.01, 0.6] if good else [0.3, 0.2, 0.1]
+            runs["spectral"]["output_eigenvalues"] = [1.0, 1.1, 0.9]
         for name, factor in (("linear", 1.0), ("spectral", 1.003 if good else 2.0)):
             size = {"epoch_seconds": 0.15 * factor, "peak_bytes": 100 * factor, "image_bytes": 50}
             results["resources"][name] |= size
         held = [claim.held for claim in EXPERIMENTS["cifar10"].claims(content)]
-        assert held == [good] * 10
+        assert held == [good] * 11
 
     def test_with_zero_eigenvalues_is_what_the_network_computes_then(self):
         heads = Population([5, 4, 3], seeds=[0, 1])
@@ -752,6 +754,12 @@ class TestReadings:
 
 
 class TestNarrow:
+    @pytest.mark.parametrize("channels", cifar10_narrow.Setting().extractors)
+    def test_no_extractor_has_more_features_than_the_paper_allows(self, channels):
+        model = ConvMembers(linear_head(10), members=1, channels=channels)
+        assert model.width <= 400
+        assert model.features(torch.zeros(1, 3, 32, 32)).shape == (1, 1, model.width)
+
     def test_extractors_and_weights(self, done):
         _, content = done["cifar10-narrow"]
         results = content["results"]
@@ -815,6 +823,12 @@ class TestRemarks:
 
 
 class TestStudent:
+    def test_the_loss_at_a_number_of_neurons(self):
+        run = {"kept": [0, 1, 4, 9], "loss": [1.0, 0.5, 0.2, 0.1]}
+        assert [student.losses_with([run], count) for count in (0, 3, 4, 20)] == [
+            *([1.0], [0.5], [0.2], [0.1])
+        ]
+
     def test_plain_neurons_go_by_the_weights_into_them(self):
         plain_student = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
         plain_student[0].weight.data.copy_(torch.tensor([[1.0, 0], [3.0, 0], [2.0, 0]]))

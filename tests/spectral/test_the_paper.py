@@ -74,7 +74,8 @@ def test_which_eigenvalues_have_to_be_zero_for_one_neuron_each():
     network = awake(3, 4, 5, 2)
     first, second = network.hidden_eigenvalues
     nn.init.zeros_(second)  # 𝓛₃
-    assert (network.weight_block(2, 1).abs().sum(dim=1) > 0).all()  # all of them hear the first
+    for source in (0, 1):  # all of them hear the first, and what it hears: beside figure 6
+        assert (network.weight_block(2, source).abs().sum(dim=1) > 0).all()
     nn.init.zeros_(first)  # 𝓛₂
     second.data[1] = 1.0
     into = torch.cat([network.weight_block(2, 0), network.weight_block(2, 1)], dim=1)

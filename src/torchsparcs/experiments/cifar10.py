@@ -1,5 +1,6 @@
 """A spectral head on a minimal convolutional network, trained from scratch: does it grow?"""
 
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torchsparcs.experiments.experiment import Claim, Experiment
 from torchsparcs.experiments.writing import Content, Figures, spread
 
 PAPER_LINEAR, PAPER_GAIN = 0.682, 5.7  # and points above it
+ALIKE = 3.0  # times that two of the same order of magnitude differ by, at most
 PAPER_MEMORY, PAPER_TIME = 21.2 / 17.9, 1361.98 / 1357.0  # spectral over linear, MB and seconds
 
 
@@ -35,6 +37,18 @@ def clusters_claim(run: Content, hidden: int) -> Claim:
         "the paper's recipe: hidden eigenvalues in two clusters, the larger ones fewer than half",
         f"{spread(found, '{:.0f}')} of {hidden} above the gap",
         max(found) < hidden / 2,
+        ("Figure 17",),
+    )
+
+
+def magnitude_claim(run: Content) -> Claim:
+    """The larger hidden eigenvalues grow to the size of the output's; of the first seed."""
+    hidden = sorted(run["hidden_eigenvalues"], reverse=True)[: above_gap(run)[0]]
+    ratio = (median(hidden) if hidden else 0.0) / median(run["output_eigenvalues"])
+    return Claim(
+        "and those of the same order of magnitude as the output's (medians within three times)",
+        f"{ratio:.2g} times the output's",
+        1 / ALIKE <= ratio <= ALIKE,
         ("Figure 17",),
     )
 
@@ -102,6 +116,7 @@ def claims(content: Content) -> list[Claim]:
             bool(gains["own"] >= PAPER_GAIN),
         ),
         clusters_claim(paper["spectral"], setting["hidden"]),
+        magnitude_claim(paper["spectral"]),
         Claim(
             f"our recipe recruits fewer than {setting['hidden']} neurons",
             f"{min(recruited)} to {max(recruited)}",

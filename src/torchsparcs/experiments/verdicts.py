@@ -28,7 +28,7 @@ class Part:
     instead: str = ""  # what there is where nothing is to be measured
 
 
-NOTEBOOK = "a drawing; examples/paper.ipynb draws it for a network of its own"
+NOTEBOOK = "a drawing; examples/paper.ipynb draws it for four layers"
 PARTS = (
     Part("Figure 1", "the transfer between two layers", instead="a drawing"),
     Part("Figure 2", "a bipartite graph and its matrix", instead="a drawing"),
