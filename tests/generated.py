@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
+STRICT = (
+    *("-Wall", "-Wextra", "-Werror", "-pedantic"),
+    *("-Wconversion", "-Wsign-conversion", "-Wdouble-promotion", "-Wshadow", "-Wundef"),
+)
 SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 C_CASE = """
 #include "{name}.h"
@@ -55,6 +58,20 @@ for (const [name, rows] of Object.entries(JSON.parse(readFileSync(0, "utf8")))) 
   });
 }
 console.log(JSON.stringify(answers));
+"""
+MICROPYTHON = """
+import json
+answers = {}
+for name, rows in json.load(open("rows.json")).items():
+    network = __import__(name)
+    answers[name] = []
+    for row in rows:
+        x = [float(word) for word in row]
+        answer = network.predict(x)
+        several = answer if isinstance(answer, list) else [answer]
+        shares = network.predict_proba(x) if hasattr(network, "predict_proba") else []
+        answers[name].append([str(value) for value in network.outputs(x) + several + shares])
+print(json.dumps(answers))
 """
 
 
@@ -104,6 +121,18 @@ def run_python(path: Path, rows: np.ndarray) -> np.ndarray:
         several = answer if isinstance(answer, list) else [answer]
         answers.append([*names["outputs"](row), *several, *shares])
     return np.array(answers, dtype=float)
+
+
+def run_micropython(folder: Path, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    words = {name: [_text(row[None]).split() for row in some] for name, some in rows.items()}
+    (folder / "rows.json").write_text(json.dumps(words))
+    (folder / "host.py").write_text(MICROPYTHON)
+    said = subprocess.run(
+        ["micropython", "host.py"], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
+    answers = json.loads(said.stdout)
+    return {name: np.array(some, dtype=float) for name, some in answers.items()}
 
 
 def run_javascript(folder: Path, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
