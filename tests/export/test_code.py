@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from chips import SIMULATORS, needs, run_on
 from generated import (
     STRICT,
     compiled,
     has,
     run_c,
     run_javascript,
+    run_micropython,
     run_python,
 )
 
@@ -177,9 +179,28 @@ def test_c_equals_the_network(cases, host):
         assert_equal(run_c(host, name, case.rows), case.answers, name)
 
 
+@pytest.mark.parametrize("chip", SIMULATORS)
+def test_chips_answer_as_the_network_does(chip, cases, folder):
+    needs(chip)
+    for name in cases.keys() - {"wide"}:  # it has more numbers than an AVR has memory for
+        case = cases[name]
+        got = run_on(chip, folder, name, case.rows[:8])
+        assert_equal(got, case.answers[:8, : got.shape[1]], name)
+
+
 def test_python_equals_the_network(cases, folder):
     for name, case in cases.items():
         assert_equal(run_python(folder / f"{name}.py", case.rows), case.answers, name)
+
+
+@pytest.mark.skipif(not has("micropython"), reason="no MicroPython")
+def test_micropython_equals_the_network(cases, folder):
+    rows = {name: case.rows for name, case in cases.items()}
+    rows["classes"], _ = strays(cases["classes"], "infinite")
+    answers = run_micropython(folder, rows)
+    assert_equal(answers.pop("classes"), run_python(folder / "classes.py", rows["classes"]), "")
+    for name, got in answers.items():
+        assert_equal(got, cases[name].answers, name)
 
 
 @pytest.mark.skipif(not has("node"), reason="no Node")

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from chips import SIMULATORS, needs, run_on
 from generated import compiled, has, run_c
 from torch import nn
 
@@ -87,6 +88,18 @@ def test_c_computes_the_same_bits(networks, tmp_path):
     assert "static const uint8_t classes_model[]" in text  # all of it, for one loop
     assert "classes_weights" not in text
     assert "static const int8_t dense_weights_1_0[]" in (tmp_path / "dense.h").read_text()
+
+
+@pytest.mark.parametrize("chip", SIMULATORS)
+def test_chips_compute_them_too(chip, networks, tmp_path):
+    """Of values the last bit may differ where no floating-point unit is."""
+    needs(chip)
+    for name, network in networks.items():
+        to_c(network, tmp_path / f"{name}.h")
+        rows, outputs = given(name, network)[::40], network.program.outputs
+        got, expected = run_on(chip, tmp_path, name, rows)[:, :outputs], network.answers(rows)
+        near = 0 if network.program.classes or chip == "cortex-m4" else 2.0**-22
+        np.testing.assert_allclose(got, expected, rtol=near, err_msg=name)
 
 
 def test_it_is_close_to_the_network():
