@@ -87,6 +87,16 @@ def test_int8_is_fitted_judged_and_measured(run, table, tmp_path):
     assert found in outcome.out
 
 
+def test_the_ending_asks_for_cpp(run, tmp_path):
+    path = tmp_path / "small.hpp"
+    outcome = sparcs("export", run, "--format", "c", "-o", path)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "namespace small_network {" in path.read_text()
+    for format, ending in (("c", r".h or .hpp"), ("python", ".py")):
+        outcome = sparcs("export", run, "--format", format, "-o", tmp_path / "small.cc")
+        assert f"Expected a file that ends in {ending} for the format {format}." in outcome.err
+
+
 def test_rows_without_a_target_are_not_judged(run, tmp_path):
     X.to_csv(tmp_path / "rows.csv", index=False)
     options = ("--format", "c", "--int8", "--data", tmp_path / "rows.csv")
@@ -102,7 +112,7 @@ def test_rows_without_a_target_are_not_judged(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--int8"], "Expected --data with it"),
+        (["--int8"], "Expected --data with it: rows such as those of the search"),
         (["--data", "rows.csv"], "Expected --int8 with it"),
         (
             ["--format", "python", "--int8", "--data", "a.csv"],

@@ -322,12 +322,6 @@ def test_the_same_network_is_the_same_file(cases, folder, tmp_path):
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
 
 
-def test_names_begin_with_that_of_the_file(cases, tmp_path):
-    for name, prefix in (("2 fast.h", "m2_fast"), ("温度.h", "x"), ("A-b.h", "a_b")):
-        to_c(cases["deep"].network, tmp_path / name)
-        assert f"void {prefix}_predict(" in (tmp_path / name).read_text()
-
-
 def test_what_has_no_program_is_refused(cases, tmp_path):
     far = deployed_for(gappy()[["a", "b"]] * 1e-300, np.arange(ROWS) % 2)
     for network, message in (

@@ -142,8 +142,9 @@ def export(
     if measure is not None and format != "c":
         raise typer.BadParameter(f"Expected --format c. Got {format}.", param_hint="--measure")
     if int8 != (data is not None):
-        given, lacking = ("--int8", "--data") if int8 else ("--data", "--int8")
-        raise typer.BadParameter(f"Expected {lacking} with it.", param_hint=given)
+        rows = "--data with it: rows such as those of the search, to find its ranges"
+        given, lacking = ("--int8", rows) if int8 else ("--data", "--int8 with it")
+        raise typer.BadParameter(f"Expected {lacking}.", param_hint=given)
     if measure is not None:
         one_of("--measure", measure, CHIPS)
     if encoded and format != "onnx":

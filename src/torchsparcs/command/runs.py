@@ -12,6 +12,7 @@ from torchsparcs.command.console import open_console, print_facts, print_front, 
 from torchsparcs.command.jobs import clear_leftovers
 from torchsparcs.command.messages import open_page, reworded, tell
 from torchsparcs.compact.network import CompactNetwork
+from torchsparcs.export.code import CPP
 from torchsparcs.export.formats import CODE, FORMATS
 from torchsparcs.export.measuring import known_chip, lacking, measure
 from torchsparcs.export.predicting import error_of, predict_cost
@@ -159,9 +160,11 @@ def export(
     what it takes of a ``chip`` is told: measured, or where its compiler is not here, predicted.
     """
     ending, write, note = FORMATS[format]
-    if output is not None and output.suffix.lower() != ending:
+    endings = (ending, CPP) if format == "c" else (ending,)
+    if output is not None and output.suffix.lower() not in endings:
         raise ValueError(
-            f"Expected a file that ends in {ending} for the format {format}. Got {str(output)!r}."
+            f"Expected a file that ends in {' or '.join(endings)} for the format {format}. "
+            f"Got {str(output)!r}."
         )
     if chip is not None:
         known_chip(chip)

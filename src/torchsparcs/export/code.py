@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from torchsparcs.export.arrays import arrays_of, in_two_bytes
+from torchsparcs.export.arrays import Array, arrays_of, in_two_bytes
 from torchsparcs.export.describing import description
 from torchsparcs.export.folding import program_of
 from torchsparcs.export.names import (
@@ -25,14 +26,16 @@ from torchsparcs.files.atomic import write_atomically
 
 WIDTH = 92  # characters of a line of numbers
 LONGEST_PREFIX = 20  # characters
+CPP = ".hpp"  # the ending of a header that has a wrapper for C++ as well
 
 
 def to_c(network: Any, path: str | Path) -> None:
     """Write ``network`` as one C99 header, which C++ takes as well.
 
     It allocates nothing and needs no library but ``<math.h>``, for probabilities and activations
-    other than ReLU. Its names begin with that of the file: ``cars.h`` has ``cars_predict``. On AVR
-    its constants stay in flash. Its comment says what goes in and what comes out.
+    other than ReLU. Its names begin with that of the file: ``cars.h`` has ``cars_predict``, and
+    ``cars.hpp`` also ``cars_network::predict`` for C++, which checks lengths and returns answers by
+    value. On AVR its constants stay in flash. Its comment says what goes in and what comes out.
 
     Args:
         network: a ``CompactNetwork``, a :class:`SearchResult` of a table, whose smallest network is
@@ -60,8 +63,17 @@ def to_c(network: Any, path: str | Path) -> None:
         forms={block.form for layer in written.layers for block in layer.blocks},
         prefix=prefix,
         P=prefix.upper(),
+        for_cpp=Path(path).suffix.lower() == CPP,
+        digest=_digest(program, constants),
         names=_c_names(program, prefix.upper()),
     )
+
+
+def _digest(program: Program, constants: list[Array]) -> str:
+    """What tells a network from others, whose headers may begin their names alike."""
+    content = [repr((program.fields, program.classes)).encode()]
+    content += [array.values.tobytes() for array in constants]
+    return f"0x{crc32(b''.join(content)):08x}u"
 
 
 def _widths(network: QuantizedNetwork) -> dict[str, int]:
