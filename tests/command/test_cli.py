@@ -208,9 +208,23 @@ def test_a_terminal_is_given_the_address_of_the_page(run, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     for is_terminal in (True, False):
         monkeypatch.setattr(Console, "is_terminal", is_terminal)
-        print_files(open_console(), run, None)
+        print_files(open_console(), run, None, {})
         address = (run / "report.html").as_uri()
         assert (address in capsys.readouterr().out.splitlines()) is is_terminal
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        ({"chip": "avr", "int8": False}, "--format c --measure avr"),
+        ({"chip": "avr", "int8": True}, "--format c --int8 --data DATA --measure avr"),
+    ],
+)
+def test_who_asked_for_bytes_is_told_how_to_get_the_code(settings, options, run, capsys):
+    print_files(open_console(), run, None, settings)
+    assert f"  sparcs export {run} {options}" in capsys.readouterr().out.splitlines()
+    print_files(open_console(), run, None, {"chip": None})
+    assert "sparcs export" not in capsys.readouterr().out
 
 
 def test_show_prints_the_same_table(searched, run):

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,7 @@ def _more(result: SearchResult, candidate: Candidate) -> str:
     """Bytes of the chip, where they were asked for."""
     if candidate.bytes is None:
         return ""
-    return f", {candidate.bytes:,} {bytes_of_chip(result.settings).replace(',', ' of', 1)}"
+    return f", {candidate.bytes:,} {bytes_of_chip(result.settings).replace(',', ' on', 1)}"
 
 
 def _words(scoring: Scoring, score: float | None) -> str:
@@ -201,10 +201,12 @@ def _columns_read(result: SearchResult, candidate: Candidate) -> str:
     return f"{text}, not {quoted(others)}." if len(others) <= FEW_COLUMNS else f"{text}."
 
 
-def print_files(console: Console, folder: Path, lacking: str | None) -> None:
+def print_files(
+    console: Console, folder: Path, lacking: str | None, settings: Mapping[str, Any]
+) -> None:
     """Print what is in the folder, ``lacking``: why it has no model.onnx, and what is next.
 
-    On a terminal the page has its address, which most of them open by a click.
+    That is the C too, where bytes of a chip were asked for. On a terminal the page has its address, which most of them open by a click.
     """
     console.print(f"In {visible(str(folder))}:")
     absent = {"model.onnx": bool(lacking), "costs.csv": not (folder / "costs.csv").is_file()}
@@ -216,6 +218,9 @@ def print_files(console: Console, folder: Path, lacking: str | None) -> None:
     run = visible(shlex.quote(str(folder)))
     console.print("\nNext:")
     console.print(f"  sparcs predict {run} DATA -o predictions.csv")
+    if chip := settings.get("chip"):
+        int8 = "--int8 --data DATA " if settings.get("int8") else ""
+        console.print(f"  sparcs export {run} --format c {int8}--measure {chip}")
 
 
 def print_facts(console: Console, settings: dict[str, Any]) -> None:

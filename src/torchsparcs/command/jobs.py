@@ -229,7 +229,7 @@ class Job(Record):
         lacking = _onnx_or_reason(result, pick, folder / "model.onnx")
         result.report(folder / "report.html", force=True)
         print_front(console, result, pick, folder)
-        print_files(console, folder, lacking)
+        print_files(console, folder, lacking, result.settings)
 
 
 def costs_in(path: Path) -> dict[str, float]:
