@@ -141,6 +141,17 @@ def speed(found: dict) -> str:
     return " and ".join(parts)
 
 
+def slower(found: dict) -> str:
+    """How much slower int8 is than float where there is a floating-point unit."""
+    cycles, latency = (found[name]["cases"].values() for name in ("cycles", "c_latency"))
+    chips = [case["cortex-m4, int8, -Os"] / case["cortex-m4, float, -Os"] for case in cycles]
+    computers = [case["c_int8"] / case["c"] for case in latency]
+    return (
+        f"{min(chips):.1f} to {max(chips):.1f} times the instructions on a Cortex-M4, and "
+        f"{min(computers):.1f} to {max(computers):.1f} times the microseconds on x86"
+    )
+
+
 def errors(found: dict) -> str:
     """Of the formula of flash: the mean and the largest, in per cent."""
     chips = found["flash"]["chips"]
@@ -260,6 +271,7 @@ SENTENCES = {
         library,
         cycles,
         speed,
+        slower,
         errors,
         latency,
         circumstances,

@@ -17,6 +17,7 @@ from measured_costs import (
     cost,
     cost_table,
     in_a_kilobyte,
+    in_other_sizes,
     int8,
     latency,
     latency_table,
@@ -230,6 +231,7 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         latency,
         latency_table,
         in_a_kilobyte,
+        in_other_sizes,
         int8,
         search_times,
     )

@@ -82,18 +82,32 @@ def latency(found: dict) -> str:
     )
 
 
+FRONT_CHIPS = {"cortex-m4": "Cortex-M4", "cortex-m0": "Cortex-M0"}
+
+
 def in_a_kilobyte(found: dict) -> str:
     """On how many tables ours alone is the best within 1 kB of flash."""
-    tables = found["flash_front"]["cpu"]["tables"].values()
+    count = len(found["flash_front"]["cpu"]["tables"])
+    ahead = {name: _ahead(found, chip, "1000") for chip, name in FRONT_CHIPS.items()}
+    return " and ".join(f"on {each} of {count} tables on a {name}" for name, each in ahead.items())
+
+
+def in_other_sizes(found: dict) -> str:
+    """The same within less flash, and within more."""
     parts = []
-    for chip, name in (("cortex-m4", "Cortex-M4"), ("cortex-m0", "Cortex-M0")):
-        ahead = 0
-        for each in tables:
-            tests = {who: one["test"] for who, one in each["best"][chip]["1000"].items() if one}
-            ours = tests.pop("ours", -1.0)
-            ahead += ours > max(tests.values(), default=0.0)
-        parts.append(f"on {ahead} of {len(tables)} tables on a {name}")
-    return " and ".join(parts)
+    for chip, name in FRONT_CHIPS.items():
+        less, more, most = (_ahead(found, chip, size) for size in ("256", "4000", "16000"))
+        parts.append(f"on {less}, {more} and {most} on a {name}")
+    return f"within 256 B, 4 and 16 kB {', '.join(parts)}"
+
+
+def _ahead(found: dict, chip: str, size: str) -> int:
+    count = 0
+    for each in found["flash_front"]["cpu"]["tables"].values():
+        best = each["best"][chip][size]
+        tests = {who: round(one["test"], 3) for who, one in best.items() if one}
+        count += tests.pop("ours", -1.0) > max(tests.values(), default=0.0)
+    return count
 
 
 def int8(found: dict) -> str:
