@@ -140,9 +140,10 @@ class Sizing:
                     return
                 smallest = taken if smallest is None else min(smallest, taken)
         if smallest is not None:
+            hint = "" if self.is_int8 else " Less may do with int8=True, or --int8."
             raise ValueError(
                 f"Expected max_bytes of at least {smallest:,}, which a network of one weight takes "
-                f"on {self.chip}. Got {limit:,}."
+                f"on {self.chip}. Got {limit:,}.{hint}"
             )
 
     def _columns(self) -> Iterator["Sizing"]:
