@@ -206,7 +206,8 @@ def print_files(
 ) -> None:
     """Print what is in the folder, ``lacking``: why it has no model.onnx, and what is next.
 
-    That is the C too, where bytes of a chip were asked for. On a terminal the page has its address, which most of them open by a click.
+    That is the C too, where bytes of a chip were asked for. On a terminal the page has its address,
+    which most of them open by a click.
     """
     console.print(f"In {visible(str(folder))}:")
     absent = {"model.onnx": bool(lacking), "costs.csv": not (folder / "costs.csv").is_file()}

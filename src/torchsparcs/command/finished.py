@@ -113,7 +113,7 @@ def export(
             "--output",
             "-o",
             metavar="FILE",
-            help="By default model-PICK in the run folder, of int8 model-PICK-int8.",
+            help="By default model-PICK in the run folder, of int8 model-PICK-int8. C++: .hpp.",
         ),
     ] = None,
     encoded: Annotated[
