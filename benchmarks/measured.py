@@ -66,9 +66,9 @@ def growing(found: Records) -> str:
     one = found["growing"]["cpu"]
     cut = one["cut"]
     return (
-        f"{' → '.join(map(str, cut['widths']))}: {cut['parameters']} of "
-        f"{cut['of_parameters']:,} parameters, {100 * cut['score']:.1f} % of the validation rows "
-        "right (one seed)"
+        f"{' → '.join(map(str, cut['widths']))} neurons with {cut['parameters']} of "
+        f"{cut['of_parameters']:,} parameters, which get {100 * cut['score']:.1f} % of the "
+        "validation rows right (one seed)"
     )
 
 
@@ -103,9 +103,8 @@ def mnist(found: Records) -> str:
     times = between((t["mlp"] / t["sparcs"] for t in of["targets"]), ".2f")
     best = [100 * max(row["accuracy"] for row in rows.values()) for rows in (plain, ours)]
     return (
-        f"{told} parameters; the smallest MLPs, tuned width by width, that reach as much as was "
-        f"asked for have {times} times as many. The best MLP of all is better: {best[0]:.2f} "
-        f"beside {best[1]:.2f} %"
+        f"{told} parameters; the smallest tuned MLPs that reach the same targets have {times} "
+        f"times as many. The best MLP of any size is better: {best[0]:.2f} against {best[1]:.2f} %"
     )
 
 
@@ -164,7 +163,7 @@ def cnn(found: Records) -> str:
     level = _plain(found, 17_930, True)
     return (
         f"{'; '.join(parts)}; at 17,930 parameters the batch-normalised one has {level:.1f} %, "
-        f"between our {least:.1f} and {above:.1f} % around it"
+        f"between our {least:.1f} and {above:.1f} % at sizes around it"
     )
 
 

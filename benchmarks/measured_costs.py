@@ -78,7 +78,7 @@ def latency(found: dict) -> str:
     return (
         f"{between(faster[one], '.1f')} times as fast at batch 1, {between(faster[many], '.0f')} "
         f"times at batch {many:,}; in eager torch at batch 1 it takes {between(eager, '.1f')} "
-        "times the MLP's time"
+        "times as long as the MLP"
     )
 
 
@@ -97,8 +97,8 @@ def in_other_sizes(found: dict) -> str:
     parts = []
     for chip, name in FRONT_CHIPS.items():
         less, more, most = (_ahead(found, chip, size) for size in ("256", "4000", "16000"))
-        parts.append(f"on {less}, {more} and {most} on a {name}")
-    return f"within 256 B, 4 and 16 kB {', '.join(parts)}"
+        parts.append(f"{less}, {more} and {most} tables on a {name}")
+    return f"within 256 B, 4 kB and 16 kB on {', on '.join(parts)}"
 
 
 def _ahead(found: dict, chip: str, size: str) -> int:
@@ -115,8 +115,8 @@ def int8(found: dict) -> str:
     change = found["generated_c"]["cpu"]["int8_change_of_score"]
     count = len(found["generated_c"]["cpu"]["tables"])
     return (
-        f"int8 changes accuracy or R² by {change['mean']:+.3f} in the mean of {count} real tables, "
-        f"and by {change['worst_table']:+.3f} on the worst"
+        f"int8 changes accuracy or R² by {change['mean']:+.3f} on average over {count} real "
+        f"tables, and by {change['worst_table']:+.3f} on the worst"
     )
 
 

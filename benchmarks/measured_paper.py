@@ -21,9 +21,9 @@ def teacher(found: dict) -> str:
     hits = sum(run["architecture"] == "20 → 20 → 20" for run in own)
     awake = between((sum(run["kept"]) for run in paper), "d")
     return (
-        f"{hits} of {len(own)} seeds, drawn after the settings were fixed, end as 20 → 20 → 20, no "
-        f"skip connection, test R² {between((run['r2_compact'] for run in own), '.4f')} (paper: 30 "
-        f"neurons, 0.98; its recipe trained here, before any cut: {awake} eigenvalues, R² "
+        f"{hits} of {len(own)} seeds (new ones, settings fixed before) end as 20 → 20 → 20 without "
+        f"a skip connection, test R² {between((run['r2_compact'] for run in own), '.4f')} (paper: "
+        f"30 neurons, 0.98; its recipe trained here, before any cut: {awake} eigenvalues, R² "
         f"{between((run['r2_full'] for run in paper), '.3f')})"
     )
 
@@ -82,7 +82,7 @@ def head(found: dict) -> str:
     own, paper = runs["own"], runs["paper"]
     spectral = own["spectral"]
     return (
-        f"spectral head, cut, {100 * mean(spectral['compact_accuracy']):.1f} % with "
+        f"spectral head after cutting {100 * mean(spectral['compact_accuracy']):.1f} % with "
         f"{between(spectral['recruited'], 'd')} of 526 neurons; plain MLP head of 526 "
         f"{_last(own['mlp'])} %, linear head {_last(own['linear'])} %, each with its best dropout "
         f"(the paper's 73.9 and 68.2 % are not reproduced on our extractor: its recipe ends at "
@@ -132,8 +132,8 @@ def trained_head(found: dict) -> str:
     )
     without = 100 * mean(run["removed"] for run in runs["spectral"])
     return (
-        f"nothing is recruited that matters: {spectral:.1f} %, {without:.1f} % without the hidden "
-        f"neurons, {linear:.1f} % with a linear head (seeds differ by more)"
+        f"hidden neurons bring nothing: {spectral:.1f} % with them, {without:.1f} % after taking "
+        f"them out, {linear:.1f} % with a linear head (seeds differ by more)"
     )
 
 
@@ -145,8 +145,8 @@ def verdicts(found: dict) -> str:
     whole = sum(word.startswith("reproduced") for word in words) - part
     lost, waiting = (sum(w.startswith(start) for w in words) for start in ("not repr", "not run"))
     return (
-        f"of the figures, tables and remarks that rest on experiments {whole} are reproduced, "
-        f"{part} in part, {lost} are not, and {waiting} are not run in full yet"
+        f"of the paper's figures, tables and remarks that rest on experiments, {whole} are "
+        f"reproduced, {part} in part, {lost} are not, and {waiting} are not run in full yet"
     )
 
 

@@ -51,7 +51,7 @@ def beside_mlps(found: dict, path: Path, shown: Shown) -> None:
     axis.set_ylabel("our best test score − best MLP's")
     axis.set_xticks([0.125, 0.25, 0.5, 1], ["⅛", "¼", "½", "1"])
     axis.minorticks_off()
-    axis.set_title("a dot for each real table; smaller is left, better is up", fontsize=10)
+    axis.set_title("one dot per table: further left is smaller, higher is better", fontsize=10)
     name_dots(
         axis, {name: (table["ratio"], table["against_mlp"][0]) for name, table in tables.items()}
     )

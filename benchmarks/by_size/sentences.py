@@ -54,17 +54,17 @@ def ratio(found: dict) -> str:
     return (
         f"{found['ratio']:.2f} times the MLP's parameters (geometric mean over the "
         f"{found['ratio_tables']} tables where an MLP beats the linear model), from {low} to "
-        f"{high}; defaults were chosen on these tables, in part by test rows. The best score of a "
-        f"front is {best_beside_mlp(found)}"
+        f"{high}. Our defaults were chosen on these tables, partly by their test rows, which "
+        f"flatters these numbers. The best score of a search is {best_beside_mlp(found)}"
     )
 
 
 def short(found: dict) -> str:
-    """Of README's first sentence."""
+    """Of README's first lines."""
     return (
-        f"on {found['ratio_tables']} of {len(found['tables'])} real tables, where one can do "
-        f"better than a linear model, they need {found['ratio']:.2f} times the parameters of the "
-        "best plain MLP for the same test score (geometric mean)"
+        f"For the same test score they need {found['ratio']:.2f} times the parameters of the best "
+        f"plain MLP: the geometric mean over those {found['ratio_tables']} of "
+        f"{len(found['tables'])} real tables where an MLP beats a linear model"
     )
 
 
@@ -73,8 +73,8 @@ def boosting(found: dict) -> str:
     pairs = [table["against_boosting"] for table in found["tables"].values()]
     behind, ahead = len(lost(pairs)), len(lost([[-(m or 0), e] for m, e in pairs]))
     return (
-        f"boosting of any size is ahead of the best of a front on {behind} of {len(pairs)} tables "
-        f"by more than a standard error, behind on {ahead}"
+        f"gradient boosting of any size beats our best network on {behind} of {len(pairs)} tables "
+        f"by more than a standard error, and loses on {ahead}"
     )
 
 
@@ -88,20 +88,22 @@ def expected(found: dict) -> str:
     sizes = [t["pick"]["parameters"][0] for t in tables]
     seconds = [t["seconds"]["ours"][0] for t in tables]
     text = (
-        f"the default pick was above the best MLP or linear model of its size on {where} of the "
-        f"{len(means)} tables that had one, by {between(above, '.3f')}"
+        f"on {where} of {len(means)} tables the network picked by default scores higher than the "
+        f"best MLP or linear model of its size, by {between(above, '.3f')}"
     )
     if len(above) < len(means):
-        text += f", and below by at most {-min(means):.3f} on the others"
-    text += f"; it had {between(sizes, ',.0f')} parameters"
+        text += f", and on the others at most {-min(means):.3f} lower"
+    if len(means) < len(sizes):
+        text += f" ({len(sizes) - len(means)} more had no rival of its size)"
+    text += f". It has {between(sizes, ',.0f')} parameters"
     if seconds and None not in seconds:
-        text += f"; a search took {between(seconds, '.0f')} s of one core"
+        text += f", and a search takes {between(seconds, '.0f')} s on one core"
     in_vain = [
         name
         for name, t in found["tables"].items()
         if t["task"] == "regression" and max(t["best"][0], t["best_mlp"][0]) < NOTHING
     ]
-    return text + (f". On {' and '.join(in_vain)} nobody learnt anything" if in_vain else "")
+    return text + (f". On {' and '.join(in_vain)} no method learnt anything" if in_vain else "")
 
 
 def limits(found: dict) -> str:

@@ -133,11 +133,11 @@ def test_what_a_search_prints(searched, run):
     assert any("best" in word for word in marked[0])
     score = f"{100 * best.expected:.1f} % ± {100 * best.standard_error:.1f} expected on new rows"
     score += f"; {100 * best.score:.1f} % on"
-    assert f"best: {best.architecture}; {best.parameters} parameters, accuracy {score}" in (
-        outcome.out
-    )
+    assert f"Picked (best): {best.architecture}\n" in re.sub(" +\n", "\n", outcome.out)
+    assert f"  size   {best.parameters} parameters (linear model: " in outcome.out
+    assert f"  score  accuracy {score}" in outcome.out
     assert "linear" in outcome.out
-    assert "not 'planet'" in outcome.out or "'planet'." in outcome.out
+    assert "not 'planet'" in outcome.out or "'planet'" in outcome.out
     assert f"sparcs predict {run} DATA" in outcome.out
     assert "\x1b" not in outcome.out
 
@@ -190,7 +190,7 @@ def test_a_long_front_is_told_by_a_few(run, tmp_path):
     assert [*map(int, rows[1])] == [*range(20)]
     assert len(rows[0]) == 8
     assert {"3", "19"} <= {*rows[0]}
-    assert f"12 more networks of the front: sparcs show '{tmp_path / 'a b'}' --all" in short
+    assert f"12 more networks: sparcs show '{tmp_path / 'a b'}' --all" in short
 
 
 def test_the_page_is_opened(run, monkeypatch):
@@ -278,7 +278,7 @@ def test_names_are_shown_as_they_are(run, tmp_path):
         network = torchsparcs.CompactNetwork([5, 3], [(1, 0)], reads=reads)
         front = (dataclasses.replace(result.best(), network=network),)
         dataclasses.replace(result, front=front).save(tmp_path, force=True)
-        assert f"It reads {words}." in sparcs("show", tmp_path).out
+        assert f"  reads  {words} " in sparcs("show", tmp_path).out.replace("\n", " ")
 
 
 def test_a_second_search_takes_the_next_folder(table, tmp_path, monkeypatch):

@@ -85,7 +85,7 @@ def test_pages_say_what_was_measured(monkeypatch):
     assert named == {*writer["SENTENCES"]}
     changed = writer["Records"](growing={"cpu": {"cut": CUT}})
     assert writer["SENTENCES"]["growing"](changed).startswith(
-        "2 → 1 → 1: 4 of 9 parameters, 50.0 %"
+        "2 → 1 → 1 neurons with 4 of 9 parameters, which get 50.0 %"
     )
 
 

@@ -70,12 +70,14 @@ def test_what_the_data_decided_and_what_forces_it():
         part["title"]: dict(part["facts"]) for part in torchsparcs.report.about.about(result)
     }
     said = sections["What the data decided"]
-    assert said["task"] == "The target is taken as 2 classes; --task says otherwise."
-    assert said["columns"].startswith("Of 3 columns, 1 are of a kind that was asked for")
-    assert said["left out"].startswith("k: nothing can be learnt")
+    assert said["task"] == "The target is taken as 2 classes; --task changes that."
+    assert said["columns"].startswith(
+        "Their kinds were recognised by their entries, but for 1 that"
+    )
+    assert said["left out"].startswith("k: they are constant")
     assert said["gaps"].startswith("1 column had missing values")
     assert "--scoring" in said["score"]
-    assert "--validation" in said["rows that judge"]
+    assert "--validation" in said["validation"]
     assert "--widths and --steps" in said["training"]
     assert "--no-calibration" in said["probabilities"]
     assert "sample" not in said

@@ -38,13 +38,13 @@ def test_the_comparison(result):
         expected = {"smallest, best score": result.best()}
     expected["linear model"] = result.linear
     uncut = [found for found in result.attempts if found.cut == 0 and found.neurons]
-    expected["largest trained, as judged"] = max(uncut, key=lambda found: found.parameters)
+    expected["largest trained, in validation"] = max(uncut, key=lambda found: found.parameters)
     found = {row["name"]: (row["parameters"], row["macs"], row["score"]) for row in rows}
     constant = result.scoring.words(result.scoring.constant)
     assert found.pop("one answer for all rows") == (result.target.outputs, 0, constant)
     assert found == {name: numbers(found) for name, found in expected.items()}
     assert rows[0]["architecture"] == result.smallest().architecture
-    largest = expected["largest trained, as judged"]
+    largest = expected["largest trained, in validation"]
     assert rows[-1]["architecture"] == f"{largest.neurons} hidden neurons"
 
 
@@ -85,9 +85,9 @@ def test_a_refitted_front_tells_of_the_refit(tmp_path):
     assert facts["comparison"][-1]["name"] == "network allowed"
     assert facts["comparison"][-1]["score"] == ""
     assert facts["verdict"].endswith(
-        " The networks were found by an earlier search and refitted to these rows. It was chosen "
-        f"by the rows that judge, on which it has R² {fresh.smallest().score:.4f}: scores here are "
-        "corrected for that choice."
+        " The networks were found by an earlier search and refitted to these rows. It was picked "
+        f"by validation, where it has R² {fresh.smallest().score:.4f}; the scores on this page are "
+        "corrected for that choice, unless they say otherwise."
     )
     made_with = dict(facts["about"][-1]["facts"])
     assert made_with["hardware"] != "a machine of before"
@@ -157,7 +157,7 @@ def test_a_network_has_no_table(make, tmp_path):
     assert (facts["is_table"], facts["columns"], facts["inputs"]) == (False, None, [])
     assert facts["unit"] == ("channel" if make is chain_result else "neuron")
     assert [row["name"] for row in facts["comparison"]] == [
-        *["smallest", "best score", "largest trained, as judged"]
+        *["smallest", "best score", "largest trained, in validation"]
     ]
     assert [found["rules"] for found in facts["candidates"]][-2:] == [["smallest"], ["best"]]
     assert not any(found["kept_linear"] for found in facts["candidates"])

@@ -197,14 +197,13 @@ def test_what_is_said_of_the_front(visit):
     assert 0 < grey < tried
     note = page.text_content("#front-note")
     assert note == (
-        "Each circle on the line is a network with a better score than all smaller ones, judged "
-        "on the 150 rows in turn (2-fold cross-validation). Drawn are the scores there, which "
-        "chose them; written are those to be expected on new rows, corrected for that choice. "
-        f"Grey dots are {grey} of the {tried} "
-        "networks that were judged on the way; the others lie outside. The axis stretches "
-        "towards the top, where they are close to each other. Click one, or go along "
-        "them with the arrow keys: the drawing, the columns and all below follow, and the address "
-        "keeps the choice."
+        "Each circle on the line is a network that scores better than all smaller ones, on the "
+        "150 rows in turn (2-fold cross-validation). They are drawn at these scores, by which they "
+        "were chosen; the scores in words are those to expect on new rows, corrected for that "
+        f"choice. Grey dots are {grey} of the {tried} networks that were tried; the others lie "
+        "outside. The axis is stretched towards the top, where scores are close. Click a circle, "
+        "or use the arrow keys: the rest of the page shows that network, and the address keeps "
+        "the choice."
     )
     legend = page.locator("#front-legend li").all_text_contents()
     facts = facts_of(small_result("multiclass"))
@@ -266,7 +265,7 @@ def test_the_keyboard_is_enough(visit):
     assert page.evaluate("document.activeElement.dataset.index") == "1"
     assert page.text_content("#tip") == (
         f"12 parameters, accuracy {100 * front[1].expected:.2f} % ± "
-        f"{100 * front[1].standard_error:.2f}, {100 * front[1].score:.2f} % on the folds\n"
+        f"{100 * front[1].standard_error:.2f}, {100 * front[1].score:.2f} % in cross-validation\n"
         f"{front[1].architecture}"
     )
     halo = "getComputedStyle(document.activeElement.querySelector('.halo')).stroke"
@@ -416,6 +415,20 @@ def test_a_budget_marks_the_best_within_it(visit):
     assert page.text_content("#budget-answer") == "No network is that small."
 
 
+def test_the_commands_that_follow_are_those_of_the_network_shown(visit, pages, tmp_path):
+    folder = tmp_path / "a run"
+    small_result("multiclass").save(folder)
+    pages["saved"] = small_result("multiclass").report(folder / "page.html")
+    page = visit("saved")
+    predict, export = page.text_content("#commands").splitlines()
+    assert predict == "sparcs predict 'a run' NEW.csv -o predictions.csv"
+    assert export.startswith("sparcs export 'a run' --format c")
+    place = place_of(small_result("multiclass"), "linear")
+    page.select_option("#chosen", str(place))
+    assert " 'a run' NEW.csv --pick linear -o " in page.text_content("#commands")
+    assert not visit("multiclass").locator("#commands").is_visible()
+
+
 def test_names_from_the_data_are_text(visit):
     page = visit("multiclass")
     page.click("summary:has-text('Columns')")
@@ -444,9 +457,9 @@ def test_probabilities_against_what_came_true(visit):
     assert page.locator("#reliability-figure circle").count() == len(picked["reliability"]) > 2
     share, said, so = picked["reliability"][0]
     assert tips_of(page, "#reliability-figure circle")[0] == (
-        f"predicted {100 * said:.1f} %, was so in {100 * so:.1f} %\n{100 * share:.1f} % of the rows"
+        f"predicted {100 * said:.1f} %, observed {100 * so:.1f} %\n{100 * share:.1f} % of the rows"
     )
-    assert "probabilities hold" in page.text_content("#reliability-note")
+    assert "probabilities are right" in page.text_content("#reliability-note")
     other = visit("regression")
     assert other.locator("#reliability-figure *").count() == 0
     assert other.text_content("#reliability-note") == ""
@@ -565,7 +578,7 @@ class TestNetworks:
         page = visit("chain")
         assert page.locator("#columns, #front-legend .linear, #front-figure .linear").count() == 0
         assert [row.text_content() for row in page.locator("#comparison tbody th").all()] == [
-            "smallest", "best score", "largest trained, as judged",
+            "smallest", "best score", "largest trained, in validation",
         ]  # fmt: skip
         assert page.text_content("#snippet").splitlines()[2:] == [
             'result = load_result("THE FOLDER OF THE SEARCH")',

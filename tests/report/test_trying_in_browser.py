@@ -7,7 +7,7 @@ import pytest
 from reports import CHROMIUM, chain_result, small_result
 
 from torchsparcs.report import facts_of
-from torchsparcs.report.facts import shown_of
+from torchsparcs.report.facts import facts_of, shown_of
 
 pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
@@ -116,6 +116,14 @@ def test_without_a_script_and_on_paper(browser, visit, pages):
         read = page.locator("#columns tbody td:last-child").all_text_contents()
         known = result.inputs.columns_read(result.smallest().network.reads)
         assert sorted(read) == ["no"] * (3 - len(known)) + ["yes"] * len(known)
+        assert "Parameters are weights and biases." in page.text_content("header")
+        assert page.locator("noscript pre").count() == 0  # too large for a formula, in no folder
+        page.goto(pages["binary"].as_uri())
+        binary = facts_of(small_result("binary"))
+        assert (
+            page.text_content("noscript pre").splitlines()
+            == (binary["candidates"][binary["picked"]]["formula"])
+        )
     page = visit("multiclass")
     page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")

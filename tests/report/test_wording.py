@@ -12,8 +12,9 @@ from torchsparcs.report.wording import judged_by, ratio_words
 
 def caveat(result):
     return (
-        f"It was chosen among {len(result.attempts)} networks by the rows that judge, on which it "
-        f"has {100 * result.smallest().score:.2f} %: scores here are corrected for that choice."
+        f"It was picked out of {len(result.attempts)} networks by validation, where it has "
+        f"{100 * result.smallest().score:.2f} %; the scores on this page are corrected for that "
+        "choice, unless they say otherwise."
     )
 
 
@@ -49,25 +50,25 @@ def test_the_words():
     )
     plain = dataclasses.replace(binary, attempts=(*binary.attempts, attempt))
     assert (
-        f"It has 10 times fewer parameters than the best plain network, fitted whole "
-        f"({attempt.parameters}; 50.00 % on the folds)." in facts_of(plain)["verdict"]
+        f"This network has 10 times fewer parameters than the best plain MLP "
+        f"({attempt.parameters}; 50.00 % in cross-validation)." in facts_of(plain)["verdict"]
     )
     row = facts_of(plain)["comparison"][-1]
     assert (row["name"], row["architecture"]) == (
-        "best plain network, as judged",
+        "best plain MLP, in validation",
         "9 hidden neurons",
     )
     assert best.standard_error < 3 / 150
     lowest = 100 * (best.score - 3 / 150)
-    assert facts["tolerance_words"] == f"3 rows below the best, {lowest:.2f} % on the folds"
+    assert facts["tolerance_words"] == f"3 rows below the best, {lowest:.2f} % in cross-validation"
     many = dataclasses.replace(binary, settings={**binary.settings, "judged_rows": 15_000})
     lowest = 100 * (best.score - best.standard_error)
     assert facts_of(many)["tolerance_words"] == (
-        f"one standard error below the best, {lowest:.2f} % on the folds"
+        f"one standard error below the best, {lowest:.2f} % in cross-validation"
     )
     lowest = regression.best().score - 0.001  # its error is smaller than that
     assert facts_of(regression)["tolerance_words"] == (
-        f"0.0010 below the best, {lowest:.4f} on the folds"
+        f"0.0010 below the best, {lowest:.4f} in cross-validation"
     )
     assert facts["judged_by"] == "the 150 rows in turn (2-fold cross-validation)"
     assert facts["data"] == "150 rows, 3 columns, 2 classes of y"
@@ -83,7 +84,7 @@ def test_three_linear_models_are_told_apart():
     facts = facts_of(three)
     assert facts["headline"].startswith("A linear model of 3 parameters on 2 of 3 columns ")
     assert facts["verdict"].endswith(
-        "It has 1.3 times fewer parameters than the linear model on all columns (4; "
+        "This network has 1.3 times fewer parameters than the linear model on all columns (4; "
         f"{100 * all_read.expected:.2f} %). {caveat(three)}"
     )
     assert [found["rules"] for found in facts["candidates"]] == [[], ["smallest", "best"],
@@ -112,15 +113,15 @@ def test_the_words_of_a_network_whose_scores_are_not_corrected():
         f"A linear model of {small.parameters} parameters gets 85.0 % of held-out rows right."
     )
     assert facts["verdict"] == (
-        f"It has {ratio_words(best.parameters, small.parameters)} times fewer parameters than the "
-        f"best network ({best.parameters:,}; 90.00 %). The rows that judge also choose: keep "
-        "others for a final verdict."
+        f"This network has {ratio_words(best.parameters, small.parameters)} times fewer parameters "
+        f"than the best network ({best.parameters:,}; 90.00 %). It was picked by the same rows "
+        "that gave its score: test it on others."
     )
     assert facts["data"] == "54 rows, 1 × 6 × 6 inputs, 3 classes of y"
     assert facts["judged_by"] == "60 held-out rows"
     whole = facts_of(dataclasses.replace(result, front=(best,)))
     assert whole["headline"].startswith(f"A network of {best.parameters:,} parameters gets")
-    assert whole["verdict"].startswith("The rows that judge")
+    assert whole["verdict"].startswith("It was picked by the same rows")
 
 
 def test_another_score_and_a_rare_class():
@@ -139,12 +140,13 @@ def test_another_score_and_a_rare_class():
     assert facts["measure"] == "log loss"
     assert facts["headline"].endswith("should have log loss 0.1500 on new rows.")
     assert (
-        "A class is rare: accuracy would hide it, so that networks are judged by log loss, how "
-        "surprised they are by what is true. Of 8 "
-        "rows of yes the picked network finds 2." in facts["verdict"]
+        "One class is rare, and accuracy would hide it: networks are compared by log loss, of "
+        "which less is better. It finds 2 of 8 rows of yes." in facts["verdict"]
     )
     assert "log loss 0.2000" in facts["verdict"]
-    assert facts["tolerance_words"] == "one standard error above the best, 0.1700 on the folds"
+    assert (
+        facts["tolerance_words"] == "one standard error above the best, 0.1700 in cross-validation"
+    )
     assert facts["candidates"][-1]["answers"]["note"] == ""  # accuracy is not the score
     assert facts["style"] == {"times": -1, "decimals": 4, "unit": ""}
     assert dict(facts["about"][0]["facts"])["judged by"] == "log loss, by default"

@@ -26,7 +26,7 @@ USAGE_ERROR = typer.BadParameter.__mro__[1]  # typer has its own click, or the s
 PATIENCE = 10  # seconds that others have to say what is wrong, before this process does
 
 app = typer.Typer(
-    help="The smallest neural network a table needs, found with one command.",
+    help="Finds small neural networks for tables.",
     epilog="sparcs --version prints the version.",
     no_args_is_help=True,
     add_completion=False,
@@ -70,9 +70,7 @@ def reproduce(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="The experiment; --list shows them.")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small version that shows the same in minutes.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version, in minutes.")] = False,
     device: Device = "auto",
     out: Annotated[
         Path | None,
@@ -82,7 +80,7 @@ def reproduce(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Where the images are, for experiments that need some."),
+        typer.Option(metavar="FILE", help="The images, for experiments that need some."),
     ] = None,
     engine: EngineName = "local",
     address: Address = None,
@@ -91,20 +89,20 @@ def reproduce(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Another value of its setting, as in penalty=l1 or betas=5,20; several times for "
-            "several.",
+            help="Change a setting, as in penalty=l1 or betas=5,20; repeat for several.",
         ),
     ] = None,
     list_: Annotated[
         bool,
-        typer.Option("--list", help="Say what there is, and what of the paper is reproduced."),
+        typer.Option("--list", help="List the experiments, and what of the paper is reproduced."),
     ] = False,
     quiet: Quiet = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Measure again what the folder has from before.")
+        bool,
+        typer.Option("--force", help="Start anew, instead of going on with what the folder has."),
     ] = False,
 ) -> None:
-    """Reproduce an experiment of the paper. It is resumable, and writes figures and a page."""
+    """Repeat an experiment of the paper. Writes figures and a page; can be resumed."""
     if processes() > 1:
         raise ValueError("Expected one process. Got several: use --engine ray for more.")
     one_of("--engine", engine, ENGINES)

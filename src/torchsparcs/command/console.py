@@ -29,9 +29,9 @@ FEW_COLUMNS = 10  # are named, more are counted
 FILES = {
     "report.html": "the page to look at",
     "model.onnx": "the picked network with its preprocessing",
-    "front.csv, .json": "the front",
-    "costs.csv": "the front by what its columns cost",
-    "networks/, *.json": "what sparcs and load_result go on with",
+    "front.csv, .json": "the table above",
+    "costs.csv": "score against the cost of columns",
+    "networks/, *.json": "all the networks, for sparcs and load_result",
 }
 
 
@@ -63,7 +63,7 @@ def summary(name: str, rows: int, columns: int, target: Target) -> str:
 def print_front(
     console: Console, result: SearchResult, pick: str | int, folder: Path, *, every: bool = False
 ) -> None:
-    """Print the front as a table, the picked network marked, and a sentence about that.
+    """Print the front as a table, the picked network marked, and some lines about that.
 
     Of a long front those that tell it, unless ``every`` network is asked for.
     """
@@ -92,7 +92,7 @@ def print_front(
         add("", linear, ["linear"], "dim")
     if (constant := scoring.constant) is not None:
         words = scoring.words(constant, short=True)
-        told = {"parameters": f"{result.target.outputs}", "MACs": "0", "as judged": words}
+        told = {"parameters": f"{result.target.outputs}", "MACs": "0", "in validation": words}
         told[_expected(scoring)] = words
         cells = [told.get(name, "") for name in columns]
         table.add_row("", *cells, "constant", "one answer for all rows", style="dim")
@@ -100,14 +100,14 @@ def print_front(
     console.print(table)
     if left := len(result.front) - len(shown):
         run = visible(shlex.quote(str(folder)))
-        console.print(f"{counted(left, 'more network')} of the front: sparcs show {run} --all")
+        console.print(f"{counted(left, 'more network')}: sparcs show {run} --all")
     console.print()
-    console.print(_verdict(result, pick))
+    _print_verdict(console, result, pick)
     if result.settings.get("teacher_is_target"):
         name = visible(result.settings["teacher"])
-        console.print(f"There was no target: scores are agreement with what {name} says.")
+        console.print(f"There was no target: scores are agreement with {name}.")
     if (ended := ended_by(result.settings)) is not None:
-        console.print(f"The search was ended {ended}: with more time it may find better networks.")
+        console.print(f"The search was ended {ended}; with more time it may find better networks.")
     console.print()
     print_costs(console, result, picked)
 
@@ -129,7 +129,7 @@ def _columns(result: SearchResult, *, is_narrow: bool) -> dict[str, Callable[[Ca
     if settings.get("int8"):
         columns["in int8"] = lambda found: _words(scoring, found.told_in_int8)
     if not is_narrow:
-        columns["as judged"] = lambda found: scoring.words(found.score, short=True)
+        columns["in validation"] = lambda found: scoring.words(found.score, short=True)
     return columns
 
 
@@ -156,24 +156,26 @@ def print_costs(console: Console, result: SearchResult, picked: Candidate) -> No
     console.print()
 
 
-def _verdict(result: SearchResult, pick: str | int) -> Text:
-    """The picked network in a sentence, and which columns it reads."""
+def _print_verdict(console: Console, result: SearchResult, pick: str | int) -> None:
+    """Print the picked network, how good it is, and which columns it reads."""
     scoring, picked, linear = result.scoring, result.pick(pick), result.linear
     compared = ""
     if linear is not None and is_same(picked, linear):
         compared = "; it is the linear model"
     elif linear is not None:
         score = scoring.words(linear.told, short=True)
-        compared = f" (linear model: {linear.parameters:,} parameters, {score})"
+        compared = f" (linear model: {linear.parameters:,} parameters, {scoring.label} {score})"
     judged = f"on {judged_by(result.settings)}"
     if picked.expected is not None:
         judged = f"expected on new rows; {scoring.words(picked.score, short=True)} {judged}"
     told = scoring.words(picked.told, picked.standard_error, short=True)
-    return Text.assemble(
-        (f"{pick}: {picked.architecture}", "bold"),
-        f"; {picked.parameters:,} parameters{_more(result, picked)}, {scoring.label} {told} "
-        f"{judged}{compared}.{_columns_read(result, picked)}",
-    )
+    facts = {
+        "size": f"{counted(picked.parameters, 'parameter')}{_more(result, picked)}{compared}",
+        "score": f"{scoring.label} {told} {judged}",
+        "reads": _columns_read(result, picked),
+    }
+    console.print(Text(f"Picked ({pick}): {picked.architecture}", "bold"))
+    console.print(pairs({name: fact for name, fact in facts.items() if fact}))
 
 
 def _more(result: SearchResult, candidate: Candidate) -> str:
@@ -195,10 +197,10 @@ def _columns_read(result: SearchResult, candidate: Candidate) -> str:
     others = [name for name in inputs.names if name not in read]
     if not others:
         return ""
-    text = f" It reads {len(read):,} of {len(inputs.names):,} columns"
+    text = f"{len(read):,} of {len(inputs.names):,} columns"
     if len(read) <= min(FEW_COLUMNS, len(others)):
-        return f"{text}: {quoted([*read])}."
-    return f"{text}, not {quoted(others)}." if len(others) <= FEW_COLUMNS else f"{text}."
+        return f"{text}: {quoted([*read])}"
+    return f"{text}, not {quoted(others)}" if len(others) <= FEW_COLUMNS else text
 
 
 def print_files(

@@ -12,10 +12,10 @@ from torchsparcs.command.options import CHIPS, FORMATS, Force, Open, Pick, Run, 
 def show(
     run: Run,
     every: Annotated[
-        bool, typer.Option("--all", help="Every network of the front, not those that tell it.")
+        bool, typer.Option("--all", help="Every network, not only the telling ones.")
     ] = False,
 ) -> None:
-    """Print the front of a search and what it was found with."""
+    """Print the networks that a search found, and its settings."""
     with loading():
         from torchsparcs.command import runs
     runs.show(run, every=every)
@@ -28,13 +28,13 @@ def write_report(
         typer.Option(
             "--out",
             metavar="FILE",
-            help="By default report.html in the run folder, which is written anew.",
+            help="By default report.html in the run folder, which is overwritten.",
         ),
     ] = None,
     teacher: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A model as ONNX: the page says what was kept of it, on --data."
+            metavar="FILE", help="An ONNX model: the page says how well it is imitated on --data."
         ),
     ] = None,
     data: Annotated[
@@ -44,7 +44,7 @@ def write_report(
     open: Open = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the FILE of --out.")] = False,
 ) -> None:
-    """Write the page about a search: one file, for any browser."""
+    """Write the page about a search: one HTML file, for any browser."""
     if (teacher is None) != (data is None):
         given, lacking = ("--data", "--teacher") if teacher is None else ("--teacher", "--data")
         raise typer.BadParameter(f"Expected {lacking} with it.", param_hint=given)
@@ -68,8 +68,8 @@ def predict(
         list[str] | None,
         typer.Option(
             metavar="COL",
-            help="A column of DATA to have beside the predictions, such as an identifier; several "
-            "times for several.",
+            help="A column of DATA to copy beside the predictions, such as an identifier; repeat "
+            "for several.",
         ),
     ] = None,
     sheet: Sheet = None,
@@ -78,16 +78,18 @@ def predict(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Of numbers, also from and to between which that share lies, 0.9 say.",
+            help="For numbers, add the interval that should hold this share of them, such as 0.9.",
         ),
     ] = None,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Leave texts of a CSV as they are that begin like a formula."),
+        typer.Option(
+            "--raw", help="Do not escape text that a spreadsheet would take for a formula."
+        ),
     ] = False,
     force: Force = False,
 ) -> None:
-    """Predict every row of a table, as CSV. Of classes it gives each one's probability."""
+    """Predict every row of a table, as CSV. Classes come with their probabilities."""
     with loading():
         from torchsparcs.command import runs
     runs.predict(
@@ -106,36 +108,39 @@ def predict(
 def export(
     run: Run,
     pick: Pick = None,
-    format: Annotated[str, typer.Option(metavar="|".join(FORMATS))] = "onnx",
+    format: Annotated[str, typer.Option(metavar="|".join(FORMATS), help="The format.")] = "onnx",
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
-            help="By default model-PICK in the run folder, of int8 model-PICK-int8. C++: .hpp.",
+            help="By default model-PICK in the run folder, with --int8 model-PICK-int8; for C++ "
+            "give it the ending .hpp.",
         ),
     ] = None,
     encoded: Annotated[
         bool,
-        typer.Option("--encoded", help="ONNX that takes one matrix of encoded columns instead."),
+        typer.Option(
+            "--encoded", help="ONNX that takes one matrix of encoded columns, not the table's own."
+        ),
     ] = False,
     int8: Annotated[
-        bool, typer.Option("--int8", help="C or ONNX with weights and activities of one byte.")
+        bool, typer.Option("--int8", help="Weights and activations of one byte, for C and ONNX.")
     ] = False,
     data: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="Rows that --int8 is fitted to and judged by."),
+        typer.Option(metavar="DATA", help="Rows to calibrate --int8 with, and to test it on."),
     ] = None,
     measure: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(CHIPS), help="What the C takes of a chip: compiled, or predicted."
+            metavar="|".join(CHIPS), help="How much flash and stack the C takes on this chip."
         ),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Write one network as a file that runs elsewhere."""
+    """Write one network as a file that runs elsewhere: ONNX, C and others."""
     one_of("--format", format, FORMATS)
     if int8 and format not in ("c", "onnx"):
         raise typer.BadParameter(f"Expected --format c or onnx. Got {format}.", param_hint="--int8")

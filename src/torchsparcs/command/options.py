@@ -32,32 +32,36 @@ Pick = Annotated[
     str | None,
     typer.Option(
         metavar="best|smallest|linear|N|cost:X",
-        help="The network: by a rule, by its number in the table, or the best whose columns cost "
-        "at most X; by default as in the search.",
+        help="The network: by rule, by its number in the table, or the best whose columns cost at "
+        "most X. By default the one that the search picked.",
     ),
 ]
 Sheet = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Of a workbook with several sheets, or a database with several tables."
+        metavar="NAME", help="The sheet of a workbook, or the table of a database, with several."
     ),
 ]
-Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda")]
+Device = Annotated[
+    str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute: by default a GPU, if any.")
+]
 EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
         metavar="|".join(ENGINES),
-        help="Who does the work: this process, others beside it, or Ray.",
+        help="Where the work runs: in this process, in several, or on a Ray cluster.",
     ),
 ]
 Address = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="Of a running Ray cluster, with --engine ray."),
+    typer.Option(
+        metavar="HOST:PORT", help="The address of a running Ray cluster, with --engine ray."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder only.")]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 def one_of(name: str, value: str, known: Sequence[str]) -> str:

@@ -49,8 +49,8 @@ def search(
         list[str] | None,
         typer.Option(
             metavar="COL",
-            help="The column to predict; several times for several. By default the one called "
-            "target, label, class or y.",
+            help="The column to predict; repeat for several. By default the one called target, "
+            "label, class or y.",
         ),
     ] = None,
     sheet: Sheet = None,
@@ -58,52 +58,56 @@ def search(
         list[str] | None,
         typer.Option(
             metavar="COL",
-            help="A column to leave out, such as an identifier; several times for several.",
+            help="A column to leave out, such as an identifier; repeat for several.",
         ),
     ] = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COL=KIND",
-            help=f"What a column is, where the data do not show it: {', '.join(KINDS)}, or its "
-            "categories in their order, as in size=S,M,L.",
+            help=f"The kind of a column, where it is recognised wrongly: {', '.join(KINDS)}, or "
+            "its categories in order, as in size=S,M,L; repeat for several.",
         ),
     ] = None,
-    task: Annotated[str, typer.Option(metavar="|".join(TASKS))] = "auto",
+    task: Annotated[
+        str, typer.Option(metavar="|".join(TASKS), help="By default recognised by the target.")
+    ] = "auto",
     max_parameters: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Nothing larger is kept.")
+        int | None, typer.Option(min=1, metavar="N", help="Keep no network with more parameters.")
     ] = None,
     max_bytes: Annotated[
         str | None,
         typer.Option(
             metavar="N|2kB",
-            help="Nothing is kept that takes more flash of the chip as generated C.",
+            help="Keep no network that takes more flash as generated C.",
         ),
     ] = None,
     size: Annotated[
         str,
         typer.Option(
             metavar="|".join(SIZES),
-            help="What the front is drawn against; bytes are those of flash.",
+            help="What counts as small: parameters, multiply-adds, or bytes of flash.",
         ),
     ] = "parameters",
     chip: Annotated[
         str | None,
-        typer.Option(metavar="|".join(CHIPS), help="Whose bytes; by default cortex-m4."),
+        typer.Option(
+            metavar="|".join(CHIPS), help="The chip whose bytes count; by default cortex-m4."
+        ),
     ] = None,
     int8: Annotated[
         bool,
-        typer.Option("--int8", help="Bytes are those of int8, and the front says what it scores."),
+        typer.Option("--int8", help="Count bytes of int8 networks, and print their int8 scores."),
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The folder to write to; by default a new one in runs."),
+        typer.Option(metavar="DIR", help="The folder to write to; by default a new one in runs/."),
     ] = None,
     pick: Annotated[
         str,
         typer.Option(
             metavar="|".join((*RULES, "cost:X")),
-            help="The network to export: the best score, the smallest network within one standard "
+            help="The network to export: that of the best score, the smallest within one standard "
             "error of it, or with --cost the best whose columns cost at most X.",
         ),
     ] = "smallest",
@@ -111,26 +115,30 @@ def search(
         str,
         typer.Option(
             metavar="SHARE|FOLDS|FOLDSxTIMES",
-            help="The rows that judge: 0.2 of them, 4 folds, or 3x2, three folds dealt out twice.",
+            help="How networks are validated: on a share of the rows (0.2), by cross-validation (4 "
+            "folds), or that repeated (3x2: 3 folds, twice).",
         ),
     ] = "auto",
     group: Annotated[
         str | None,
         typer.Option(
             metavar="COL",
-            help="Rows of one group judge together: a patient, a machine. No input.",
+            help="Keep the rows of one group (a patient, a machine) together in validation. This "
+            "column is no input.",
         ),
     ] = None,
     time: Annotated[
         str | None,
-        typer.Option(metavar="COL", help="Later rows judge, by this column of dates or numbers."),
+        typer.Option(
+            metavar="COL", help="Validate on later rows, by this column of dates or numbers."
+        ),
     ] = None,
     scoring: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help=f"The score that chooses: {', '.join(SCORINGS)}, or a name that scikit-learn has. "
-            "By default R², accuracy, or log loss where a class is rare.",
+            help=f"The score to choose by: {', '.join(SCORINGS)}, or a name of scikit-learn's. By "
+            "default R², accuracy, or log loss where a class is rare.",
         ),
     ] = "auto",
     class_weight: Annotated[
@@ -141,50 +149,50 @@ def search(
     ] = None,
     no_calibration: Annotated[
         bool,
-        typer.Option("--no-calibration", help="Leave probabilities as they were fitted."),
+        typer.Option("--no-calibration", help="Do not calibrate the probabilities."),
     ] = False,
     sample: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="Rows to search on where there are twice as many; by default 15,000.",
+            help="Search on N rows only, where there are twice as many; by default 15,000.",
         ),
     ] = None,
     teacher: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A model as ONNX whose answers networks may learn from; without a target they are "
-            "the target.",
+            help="An ONNX model for the networks to imitate; without a target its answers are the "
+            "target.",
         ),
     ] = None,
     cost: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A table of columns and what it costs to measure each: a second front, by that.",
+            help="A table of what each column costs to measure: adds scores against cost.",
         ),
     ] = None,
     widths: Annotated[
         str | None,
-        typer.Option(metavar="N,N", help="Hidden neurons, layer by layer, that may be used."),
+        typer.Option(metavar="N,N", help="The most hidden neurons of each layer, as in 64,32."),
     ] = None,
     penalty_weights: Annotated[
         str | None, typer.Option(metavar="X,X", help="Penalty weights to train with.")
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Steps of the training; by default by the rows."),
+        typer.Option(min=1, metavar="N", help="Training steps; by default chosen by the rows."),
     ] = None,
     paper: Annotated[
         bool,
-        typer.Option("--paper", help="Train and prune as the paper writes, to compare with."),
+        typer.Option("--paper", help="Train and prune as the paper does, for comparison."),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The random seed.")] = 0,
     time_budget: Annotated[
         str | None,
-        typer.Option(metavar="30s|5m|1h", help="End by then with the best front so far."),
+        typer.Option(metavar="30s|5m|1h", help="Stop by then, with the best networks so far."),
     ] = None,
     device: Device = "auto",
     engine: EngineName = "auto",
@@ -192,14 +200,14 @@ def search(
     resume: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN", help="Go on with a search that was interrupted; its options are known."
+            metavar="RUN", help="Continue an interrupted search, with the options it had."
         ),
     ] = None,
     open: Open = False,
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Find the front of score against size for a table. It is written to a folder."""
+    """Find networks for a table, from the smallest to the best. Writes them to a folder."""
     if address is not None and engine != "ray":
         raise typer.BadParameter("Expected --engine ray with it.", param_hint="--address")
     one_of("--engine", engine, ENGINES)

@@ -51,7 +51,7 @@ def _sample(settings: dict[str, Any]) -> str | None:
     searched = settings.get("rows_searched", settings["rows"])
     if searched >= settings["rows"]:
         return None
-    return f"{searched:,} of the rows; what was found, fitted to all and judged by the others"
+    return f"{searched:,} of the rows; what was found, fitted to all and validated on the others"
 
 
 def _score(result: SearchResult) -> str:
@@ -59,7 +59,7 @@ def _score(result: SearchResult) -> str:
     is_chosen = result.settings.get("scoring_is_auto", True)
     told = f"{result.scoring.label}, {'by default' if is_chosen else 'as asked for'}"
     if result.settings.get("teacher_is_target"):
-        told += "; there was no target, so that it is agreement with the teacher"
+        told += "; without a target it is agreement with the teacher"
     return told
 
 
@@ -69,7 +69,7 @@ def _teacher(settings: Mapping[str, Any]) -> str | None:
         return None
     name = shortened(settings["teacher"])
     if settings.get("teacher_is_refitted"):
-        return f"{name}, fitted again so that it answers no row that it has seen"
+        return f"{name}, fitted again for each fold, so that it answers rows it has not seen"
     return name
 
 
@@ -77,26 +77,26 @@ def _choices(result: SearchResult) -> dict[str, str | None]:
     """What was chosen by the data, a sentence each, and the option that forces it."""
     settings, target, columns = result.settings, result.target, result.inputs.columns
     told = sum(column.gaps == "told" for column in columns)
+    asked = sum(column.is_chosen for column in columns)
     left = [shortened(c.name) for c in columns if c.kind in ("constant", "identifier")]
     is_default = settings.get("scoring_is_auto", True)
     heat = result.pick(settings.get("pick", "smallest")).temperature
     kind = "numbers" if target.classes is None else f"{len(target.classes)} classes"
     return {
-        "task": f"The target is taken as {kind}; --task says otherwise.",
+        "task": f"The target is taken as {kind}; --task changes that.",
         "columns": (
-            f"Of {counted(len(columns), 'column')}, "
-            f"{sum(c.is_chosen for c in columns):,} are of a kind that was asked for, the others "
-            "of the one that their entries show; --kind COL=KIND says otherwise."
+            "Their kinds were recognised by their entries"
+            f"{f', but for {asked:,} that were given' * bool(asked)}; --kind COL=KIND changes one."
         ),
         "left out": (
-            f"{', '.join([*left[:MOST_OUTPUTS], *_rest(len(left) - MOST_OUTPUTS)])}: nothing can "
-            "be learnt from them; --kind COL=number or COL=text keeps one that varies."
+            f"{', '.join([*left[:MOST_OUTPUTS], *_rest(len(left) - MOST_OUTPUTS)])}: they are "
+            "constant or identify rows; --kind COL=number or COL=text keeps one that varies."
             if left
             else None
         ),
         "gaps": (
-            f"{counted(told, 'column')} had missing values, which are filled in and told to the "
-            "network by an input that may be dropped; --drop COL leaves a column out."
+            f"{counted(told, 'column')} had missing values. They are filled in, and an extra input "
+            "says where they were; --drop COL leaves a column out."
             if told
             else None
         ),
@@ -105,19 +105,19 @@ def _choices(result: SearchResult) -> dict[str, str | None]:
             f"{'the default for such a target' if is_default else 'as asked for'}; --scoring "
             "chooses another."
         ),
-        "rows that judge": (
-            f"Scores are of {judged_by(settings)}; --validation, --group or --time choose others."
+        "validation": (
+            f"Scores are of {judged_by(settings)}; --validation, --group or --time change that."
         ),
         "training": (
-            f"Networks of up to {' → '.join(map(str, settings['widths']))} were trained, as long "
-            "as so many rows need; --widths and --steps choose otherwise."
+            f"Networks of up to {' → '.join(map(str, settings['widths']))} were trained, for a "
+            "time that depends on the rows; --widths and --steps change that."
         ),
         "probabilities": (
             None
             if target.classes is None
-            else "They are as they were fitted, as asked for."
+            else "They were not calibrated, as asked for."
             if not settings.get("calibrate", True)
-            else f"{_heat(heat)}; --no-calibration leaves them as they were fitted."
+            else f"{_heat(heat)}; --no-calibration leaves that out."
         ),
         "sample": (
             f"{_sample(settings)}; --sample N chooses how many." if _sample(settings) else None
@@ -127,8 +127,8 @@ def _choices(result: SearchResult) -> dict[str, str | None]:
 
 def _heat(temperature: float) -> str:
     if temperature == 1:
-        return "They hold as they were fitted"
-    return f"Outputs were divided by {temperature:.3g}, so that they hold on rows that judge"
+        return "They needed no calibration"
+    return f"They were calibrated in validation: outputs are divided by {temperature:.3g}"
 
 
 def _aim(result: SearchResult, target: Target) -> dict[str, str]:

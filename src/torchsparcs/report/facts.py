@@ -1,6 +1,7 @@
 """Everything that a report shows, as one structure of plain values."""
 
 import math
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,6 +57,7 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "headline": wording.headline(result, picked),
         "architecture": picked.architecture,
         "verdict": wording.verdict(result, picked),
+        "legend": wording.comparison_note(result),
         "judged_by": wording.judged_by(settings),
         "where_judged": wording.where_judged(settings),
         "is_judged_itself": settings["fits"] == 1,
@@ -100,6 +102,7 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "costs": costs_of(result),
         "about": about(result),
         "folder": None if folder is None else _place(Path(folder)),
+        "run": shlex.quote(_place(Path(folder))) if is_table and folder is not None else None,
     }
 
 
@@ -224,7 +227,7 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         rows.append({"name": "one answer for all rows", "architecture": "", **size})
     if (plain := wording.best_plain(result)) is not None:
         words = wording.counted(plain.neurons, f"hidden {unit_of(result)}")
-        return [*rows, _row(result, "best plain network", words, plain)]
+        return [*rows, _row(result, "best plain MLP", words, plain)]
     trained = [
         found
         for found in result.attempts
@@ -250,7 +253,7 @@ def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt
     if isinstance(found, Candidate):
         score = scoring.words(found.told, error)
     else:
-        score, name = scoring.words(found.score, error), f"{name}, as judged"
+        score, name = scoring.words(found.score, error), f"{name}, in validation"
     return {
         "name": name,
         "architecture": words,

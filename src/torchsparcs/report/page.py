@@ -77,7 +77,17 @@ SCRIPTS = (
     "page.js",
 )
 # What the markup has already is in it once; nothing of it is for the script.
-STATIC = ("comparison", "about", "columns", "costs", "headline", "verdict", "architecture", "data")
+STATIC = (
+    "comparison",
+    "about",
+    "columns",
+    "costs",
+    "headline",
+    "verdict",
+    "legend",
+    "architecture",
+    "data",
+)
 # Inside a script element nothing of the data may look like markup.
 ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
@@ -99,14 +109,14 @@ def write_page(
 def page_of(result: SearchResult, folder: str | Path | None = None) -> str:
     """The page about a ``SearchResult`` as text; ``folder`` is where the result is saved."""
     facts = facts_of(result, folder)
-    texts = {name: facts[name] for name in ("name", "data", "verdict", "held")}
+    texts = {name: facts[name] for name in ("name", "data", "verdict", "legend", "held")}
     for name in ("headline", "verdict"):  # what belongs together stays in one line
         whole = facts[name].replace("held-out", "held\u2011out").replace(" %", "\u00a0%")
         texts[name] = whole.replace("R² ", "R²\u00a0")
     texts["title"] = f"{facts['headline'].removesuffix('.')} – {facts['name']}"
     code = "\n".join([javascript_network(), *map(asset, SCRIPTS)])
     script = f'"use strict";\n(() => {{\n{code}\n}})();\n'
-    tables = ("comparison", "candidates", "costs", "columns", "about", "front")
+    tables = ("comparison", "candidates", "costs", "columns", "about", "front", "still")
     markup = {name: getattr(static, name)(facts) for name in tables}
     markup["fidelity"] = fidelity_section(result)
     known = {name: value for name, value in facts.items() if name not in STATIC}

@@ -57,7 +57,7 @@ def ended_by(settings: dict[str, Any]) -> str | None:
 
 def where_judged(settings: dict[str, Any]) -> str:
     """The same in short, behind a score that chose."""
-    return "on the folds" if settings["fits"] > 2 else "on held-out rows"
+    return "in cross-validation" if settings["fits"] > 2 else "on held-out rows"
 
 
 def is_classification(result: SearchResult) -> bool:
@@ -154,11 +154,11 @@ def reads_words(result: SearchResult, candidate: Candidate) -> str:
     names = [column.name for column in read if column.encoded_names]
     others = [column.name for column in columns if column.name not in names]
     if not names:
-        return "It reads no column: one answer for all rows."
+        return "It reads no column and gives one answer for all rows."
     if len(names) > MOST_NAMED:
         return ""  # the headline counts them
     words = f"It reads {_listed(names, 'and')}"
-    if 0 < len(others) <= MOST_NAMED:
+    if 0 < len(others) <= min(len(names), MOST_NAMED):
         words += f", not {_listed(others, 'or')}"
     return f"{words}."
 
@@ -172,13 +172,13 @@ def _caveat(result: SearchResult, picked: Candidate) -> str:
     """What the choice among many networks has to do with the scores."""
     if picked.expected is not None:
         score = measured(result.scoring, picked.score)
-        among = f" among {counted(len(result.attempts), 'network')}" * bool(result.attempts)
+        among = f" out of {counted(len(result.attempts), 'network')}" * bool(result.attempts)
         return (
-            f"It was chosen{among} by the rows that judge, on which it has {score}: scores here "
-            "are corrected for that choice."
+            f"It was picked{among} by validation, where it has {score}; the scores on this page "
+            "are corrected for that choice, unless they say otherwise."
         )
     if result.settings["fits"] == 1:
-        return "The rows that judge also choose: keep others for a final verdict."
+        return "It was picked by the same rows that gave its score: test it on others."
     return ""
 
 
@@ -209,7 +209,7 @@ def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
         others.append((name, linear.parameters, measured(result.scoring, linear.told)))
     if plain is not None:
         score = f"{measured(result.scoring, plain.score)} {where_judged(result.settings)}"
-        others.append(("the best plain network, fitted whole", plain.parameters, score))
+        others.append(("the best plain MLP", plain.parameters, score))
     if linear is None and not is_same(picked, best):
         score = measured(result.scoring, best.told)
         others.append(("the best network", best.parameters, score))
@@ -224,7 +224,7 @@ def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
             f" than {name} ({parameters:,}; {score})"
             for place, (name, parameters, score) in enumerate(larger)
         ]
-        sentences.append(f"It has {' and '.join(fewer)}.")
+        sentences.append(f"This network has {' and '.join(fewer)}.")
     return sentences
 
 
@@ -239,8 +239,8 @@ def _of_a_rare_class(result: SearchResult, picked: Candidate) -> list[str]:
     scoring, sentences = result.scoring, []
     if result.settings.get("scoring_is_auto") and scoring.name == "log_loss":
         sentences = [
-            "A class is rare: accuracy would hide it, so that networks are judged by log loss, how "
-            "surprised they are by what is true."
+            "One class is rare, and accuracy would hide it: networks are compared by log loss, of "
+            "which less is better."
         ]
     counts = picked.answers
     if counts is not None and (target := result.target).classes is not None:
@@ -248,23 +248,32 @@ def _of_a_rare_class(result: SearchResult, picked: Candidate) -> list[str]:
         rarest = int(rows.argmin())
         if 0 < rows[rarest] * len(rows) < RARE * rows.sum():
             of_class = f"{counted(int(rows[rarest]), 'row')} of {shortened(target.classes[rarest])}"
-            found = int(counts[rarest, rarest])
-            sentences.append(f"Of {of_class} the picked network finds {found:,}.")
+            sentences.append(f"It finds {int(counts[rarest, rarest]):,} of {of_class}.")
     return sentences
+
+
+def comparison_note(result: SearchResult) -> str:
+    """What the words of the table at the top mean."""
+    return (
+        f"Parameters are weights and biases. “Smallest” is the smallest network within "
+        f"{_gap(result)} of the best; ± is one standard error."
+    )
 
 
 def tolerance_words(result: SearchResult) -> str:
     """What the smallest network may give away."""
-    best, allowed, scoring = result.best(), result.tolerance, result.scoring
-    times = abs(scoring.style.times) / scoring.style.times
-    gap = scoring.words(times * allowed)
-    if allowed == best.standard_error:
-        gap = "one standard error"
-    elif scoring.counts and allowed == FEW_ROWS / result.settings["judged_rows"]:
-        gap = f"{FEW_ROWS} rows"
-    side = "above" if scoring.is_loss else "below"
-    score = scoring.words(best.score - allowed)
-    return f"{gap} {side} the best, {score} {where_judged(result.settings)}"
+    side = "above" if result.scoring.is_loss else "below"
+    score = result.scoring.words(result.best().score - result.tolerance)
+    return f"{_gap(result)} {side} the best, {score} {where_judged(result.settings)}"
+
+
+def _gap(result: SearchResult) -> str:
+    allowed, scoring = result.tolerance, result.scoring
+    if allowed == result.best().standard_error:
+        return "one standard error"
+    if scoring.counts and allowed == FEW_ROWS / result.settings["judged_rows"]:
+        return f"{FEW_ROWS} rows"
+    return scoring.words(abs(scoring.style.times) / scoring.style.times * allowed)
 
 
 def bytes_of_chip(settings: Mapping[str, Any]) -> str:

@@ -83,7 +83,7 @@ class Finishing:
             return []
         rows = self.fits.rows
         if rows.lessons is None:
-            with self.clock.stage("teacher", "asking a teacher"):
+            with self.clock.stage("teacher", "fitting a forest as a teacher"):
                 executor = self.family.executor
                 ask = partial(lessons, rows, self.outputs, self.seed, executor, self.fits.effort)
                 said = executor.steps.step("lessons", ask)
@@ -95,17 +95,19 @@ class Finishing:
             is_vain = band in larger and not _is_better_above(begun, band[0] / BAND)
             if is_vain or self.clock.is_over:
                 break
-            with self.clock.stage("decays", f"weight decays to {band[1]:,.0f} parameters", left):
+            with self.clock.stage(
+                "decays", f"choosing weight decays, up to {band[1]:,.0f} parameters", left
+            ):
                 begun += self._begun_in(band, rungs, decays)
-        with self.clock.stage("fits", f"second-order fits of {len(begun)} networks"):
+        with self.clock.stage("fits", f"fitting {len(begun)} networks by L-BFGS"):
             found = self.fits.gone_on("fits", begun)
         if self.fits.rows.lessons is not None:
-            with self.clock.stage("taught", "second-order fits with a teacher"):
+            with self.clock.stage("taught", "fitting networks to the teacher"):
                 found += self.fits.taught(found)
         found = [each for each in found if _is_sound(each[0][0])]
         fitted = [each for each, _ in found]
         if found and len(rows.inputs) >= DEEP_ROWS:
-            with self.clock.stage("deeper", "more turns for the best of each size"):
+            with self.clock.stage("deeper", "fitting the best of each size for longer"):
                 deeper = self.fits.fitted("deeper", _best_of_bands(found), DEEP_TURNS)
             fitted += [each for each in deeper if _is_sound(each[0])]
         lanes: dict[str, list[Cooked]] = {"linear": [max(linear, key=_score)]}

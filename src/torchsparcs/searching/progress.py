@@ -17,10 +17,15 @@ EVERY, SINCE = 10.0, 2.0  # seconds between plain lines: at most, and before the
 REFRESH = 4  # times a second, on a terminal
 BAR = 24  # characters
 STAGES = {
-    **{"linear": "linear model", "pilot": "pilot", "training": "training", "cutting": "cutting"},
-    **{"teacher": "teacher", "decays": "weight decays", "fits": "second-order fits"},
-    **{"taught": "fits with a teacher", "deeper": "more turns"},
-    **{"single": "single connections", "last": "last fits"},
+    **{
+        "linear": "linear model",
+        "pilot": "first look",
+        "training": "training",
+        "cutting": "cutting",
+    },
+    **{"teacher": "teacher", "decays": "weight decays", "fits": "L-BFGS fits"},
+    **{"taught": "fits with a teacher", "deeper": "longer fits"},
+    **{"single": "single connections", "last": "fits to all rows"},
 }
 
 

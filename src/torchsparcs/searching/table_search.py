@@ -262,7 +262,7 @@ class TableSearch:
         """A path of weights down from the smallest that recruits nothing, by a short training."""
         first, steps = self.folded.judging_fits(1), self.steps * PILOT_SHARE
         asleep = STRATEGIES["asleep"]
-        with self.clock.stage("pilot", "looking for the largest penalty that matters"):
+        with self.clock.stage("pilot", "a short first training"):
             population, _ = self._trained("pilot", first, steps, PILOT_WEIGHTS, asleep)
         idle = [not any(counts) for counts in population.recruited]
         recruit_nothing = [w for w, is_idle in zip(PILOT_WEIGHTS, idle, strict=True) if is_idle]

@@ -140,11 +140,11 @@ function frontWords() {
   const tried = facts.attempts.length, inside = Number(byId("front-figure").dataset.inside);
   const some = inside < tried ? `${whole(inside)} of the ${whole(tried)}` : `all ${whole(tried)}`;
   byId("front-note").textContent =
-    `Each circle on the line is a network with a better score than all smaller ones, judged on ${facts.judged_by}. ` +
-    (facts.is_corrected ? "Drawn are the scores there, which chose them; written are those to be expected on new rows, corrected for that choice. " : "") +
-    (tried ? `Grey dots are ${some} networks that were judged on the way${inside < tried ? "; the others lie outside" : ""}. ` : "") +
-    (byId("front-figure").dataset.stretched ? "The axis stretches towards the top, where they are close to each other. " : "") +
-    "Click one, or go along them with the arrow keys: the drawing, the columns and all below follow, and the address keeps the choice.";
+    `Each circle on the line is a network that scores better than all smaller ones, on ${facts.judged_by}. ` +
+    (facts.is_corrected ? "They are drawn at these scores, by which they were chosen; the scores in words are those to expect on new rows, corrected for that choice. " : "") +
+    (tried ? `Grey dots are ${some} networks that were tried${inside < tried ? "; the others lie outside" : ""}. ` : "") +
+    (byId("front-figure").dataset.stretched ? "The axis is stretched towards the top, where scores are close. " : "") +
+    "Click a circle, or use the arrow keys: the rest of the page shows that network, and the address keeps the choice.";
   byId("front-legend").replaceChildren(
     sample(draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 }), plural(facts.candidates.length, "candidate")),
     ...(facts.is_table ? [sample(draw("g", { class: "point linear" }, draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 })), "linear model")] : []),

@@ -52,6 +52,12 @@ function switcherWords() {
   for (const row of document.querySelectorAll("#columns tbody tr")) markRead(row);
   const rule = candidate.rules.find((each) => each !== "linear");
   const pick = typeof candidate.pick === "string" ? `"${candidate.pick}"` : rule ? `"${rule}"` : candidate.pick;
+  const option = state.candidate === facts.picked ? "" : ` --pick ${candidate.pick}`;
+  byId("commands").hidden = facts.run === null;
+  byId("commands").textContent = [
+    `sparcs predict ${facts.run} NEW.csv${option} -o predictions.csv`,
+    `sparcs export ${facts.run}${option} --format c  # or onnx, python, javascript`,
+  ].join("\n");
   const folder = facts.folder === null ? "THE FOLDER OF THE SEARCH" : facts.folder;
   byId("snippet").textContent = [
     "from torchsparcs import load_result", "",

@@ -61,8 +61,8 @@ function answersWords() {
   const answers = chosen().answers;
   if (!answers) { byId("answers-note").textContent = ""; return; }
   const kind = answers.kind === "confusion" ? "Rows by their true class and the one it predicted; the darker, the larger its share of the true class. Mistakes are orange."
-    : "On the dashed line both are equal. Some of the rows, evenly spread.";
-  const who = facts.is_judged_itself ? "" : " Each row was answered by a network made in the same way and not fitted to it.";
+    : "On the dashed line both are equal. Drawn is a sample of the rows.";
+  const who = facts.is_judged_itself ? "" : " Each row was predicted by a network made in the same way, but fitted without that row.";
   byId("answers-note").textContent = `${kind}${who} ${answers.note}`;
 }
 
@@ -70,18 +70,18 @@ function answersWords() {
 function reliabilityView(host) {
   const bins = chosen().reliability;
   if (!bins) return host.replaceChildren();
-  const place = canvas(host, 260, `How often it was so against the predicted probability, ${plural(bins.length, "bin")}`);
+  const place = canvas(host, 260, `Observed share against predicted probability, ${plural(bins.length, "bin")}`);
   const axis = { from: 0, to: 1, words: (value) => `${Math.round(100 * value)} %`, ticks: [0, 0.25, 0.5, 0.75, 1] };
-  const { toX, toY } = axes(place, { ...axis, name: facts.outputs.length === 1 ? `predicted probability of ${facts.outputs[0]}` : "probability of the predicted class" }, { ...axis, name: "was so" }, { left: 64, right: 16, top: 26, bottom: 40 });
+  const { toX, toY } = axes(place, { ...axis, name: facts.outputs.length === 1 ? `predicted probability of ${facts.outputs[0]}` : "probability of the predicted class" }, { ...axis, name: "observed" }, { left: 64, right: 16, top: 26, bottom: 40 });
   place.svg.append(draw("path", { class: "rule", d: pathOf([[toX(0), toY(0)], [toX(1), toY(1)]]) }));
   for (const [share, foretold, so] of bins) {
     place.svg.append(withTip(draw("circle", { class: "bar", cx: toX(foretold).toFixed(1), cy: toY(so).toFixed(1), r: (3 + 12 * Math.sqrt(share)).toFixed(1), "fill-opacity": 0.8 }),
-      `predicted ${(100 * foretold).toFixed(1)} %, was so in ${(100 * so).toFixed(1)} %\n${(100 * share).toFixed(1)} % of the rows`));
+      `predicted ${(100 * foretold).toFixed(1)} %, observed ${(100 * so).toFixed(1)} %\n${(100 * share).toFixed(1)} % of the rows`));
   }
 }
 
 function reliabilityWords() {
   const { reliability, temperature } = chosen();
-  const heat = temperature === 1 ? "Its outputs are as they were fitted." : `Its outputs were divided by a temperature of ${short(temperature)}, at which they hold best.`;
-  byId("reliability-note").textContent = reliability ? `On the dashed line probabilities hold; the larger a circle, the more rows. ${heat}` : "";
+  const heat = temperature === 1 ? "They needed no calibration." : `They were calibrated: outputs are divided by a temperature of ${short(temperature)}.`;
+  byId("reliability-note").textContent = reliability ? `On the dashed line predicted probabilities are right; the larger a circle, the more rows. ${heat}` : "";
 }

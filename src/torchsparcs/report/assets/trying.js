@@ -71,7 +71,7 @@ function answerChoice() {
   const names = answerNames();
   const choice = make("select", { id: "try-which", "aria-label": "Answer that the curves show" }, names.map((name, i) => make("option", { value: i }, name)));
   choice.addEventListener("change", () => { state.answer = Number(choice.value); tryUpdate(); });
-  byId("try-note").replaceChildren("Set a row, and the network answers here. Curves show its answer along each column, the others as they are set, all on one scale", make("span", { id: "try-scale" }), ": the steeper, the more it matters.",
+  byId("try-note").replaceChildren("Set the values of a row: the network runs in this page. Curves show its answer as one column changes and the others stay, all on one scale", make("span", { id: "try-scale" }), ": the steeper, the more it matters.",
     ...(names.length > 1 ? [" They show ", choice] : []));
 }
 
