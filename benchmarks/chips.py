@@ -16,7 +16,7 @@ from recording import RESULTS
 
 RECORDS = ("c_latency", "generated_c", "cycles", "flash", "flash_front")
 DOCS = RESULTS.parent
-PAGES = (DOCS / "results.md", DOCS / "how-to" / "microcontrollers.md")
+PAGES = (DOCS.parent / "README.md", DOCS / "results.md", DOCS / "how-to" / "microcontrollers.md")
 CHIPS = {"cortex-m4": "Cortex-M4", "cortex-m0": "Cortex-M0", "avr": "AVR", "x86": "x86"}
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 GAIN = 0.003  # of score, beyond which a table is named

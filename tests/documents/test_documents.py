@@ -90,7 +90,7 @@ def test_pages_say_what_was_measured(monkeypatch):
 
 
 CUT = {"widths": [2, 1, 1], "parameters": 4, "of_parameters": 9, "score": 0.5}
-WRITTEN = re.compile(r"<!-- (?:tables|measured|peers): \w+ -->.*?<!-- end -->", re.DOTALL)
+WRITTEN = re.compile(r"<!-- (?:tables|measured|peers|chips): \w+ -->.*?<!-- end -->", re.DOTALL)
 
 
 def test_numbers_of_the_readme_come_from_records():

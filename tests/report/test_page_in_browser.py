@@ -420,12 +420,13 @@ def test_the_commands_that_follow_are_those_of_the_network_shown(visit, pages, t
     small_result("multiclass").save(folder)
     pages["saved"] = small_result("multiclass").report(folder / "page.html")
     page = visit("saved")
-    predict, export = page.text_content("#commands").splitlines()
+    predict, export, measure = page.text_content("#commands").splitlines()
     assert predict == "sparcs predict 'a run' NEW.csv -o predictions.csv"
     assert export.startswith("sparcs export 'a run' --format c")
+    assert measure.startswith("sparcs export 'a run' --format c --measure cortex-m4")
     place = place_of(small_result("multiclass"), "linear")
     page.select_option("#chosen", str(place))
-    assert " 'a run' NEW.csv --pick linear -o " in page.text_content("#commands")
+    assert "sparcs predict 'a run' --pick linear NEW.csv" in page.text_content("#commands")
     assert not visit("multiclass").locator("#commands").is_visible()
 
 

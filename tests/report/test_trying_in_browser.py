@@ -7,7 +7,7 @@ import pytest
 from reports import CHROMIUM, chain_result, small_result
 
 from torchsparcs.report import facts_of
-from torchsparcs.report.facts import facts_of, shown_of
+from torchsparcs.report.facts import shown_of
 
 pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")

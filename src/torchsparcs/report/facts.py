@@ -102,7 +102,7 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "costs": costs_of(result),
         "about": about(result),
         "folder": None if folder is None else _place(Path(folder)),
-        "run": shlex.quote(_place(Path(folder))) if is_table and folder is not None else None,
+        "commands": _commands(Path(folder)) if is_table and folder is not None else [],
     }
 
 
@@ -114,6 +114,16 @@ def _formula(result: SearchResult, found: Candidate, program: Program | None) ->
 def _place(folder: Path) -> str:
     is_below = not folder.is_absolute() and ".." not in folder.parts
     return str(folder) if is_below else folder.name
+
+
+def _commands(folder: Path) -> list[tuple[str, str]]:
+    """What follows a search of a table on the command line; between the two comes --pick."""
+    run = shlex.quote(_place(folder))
+    return [
+        (f"sparcs predict {run}", " NEW.csv -o predictions.csv"),
+        (f"sparcs export {run}", " --format c  # or onnx, python, javascript"),
+        (f"sparcs export {run}", " --format c --measure cortex-m4  # its bytes on a chip"),
+    ]
 
 
 def shown_of(result: SearchResult) -> list[Candidate]:

@@ -14,23 +14,13 @@ Cells = Iterable[tuple[str, str]]  # words and the class of their column
 def still(facts: Mapping[str, Any]) -> str:
     """The picked network as a formula and what to do with it, for readers without a script."""
     formula = facts["candidates"][facts["picked"]]["formula"]
-    parts = [("As a formula", formula), ("Use it", commands(facts["run"]))]
+    parts = [("As a formula", formula), ("Use it", [*map("".join, facts["commands"])])]
     return "".join(
         f'<h2>{title}</h2><pre tabindex="0" role="region" aria-label="{title}">'
         f"{_text_lines(lines)}</pre>"
         for title, lines in parts
         if lines
     )
-
-
-def commands(run: str | None) -> list[str]:
-    """What follows a search on the command line; nothing without a folder of a table's."""
-    if run is None:
-        return []
-    return [
-        f"sparcs predict {run} NEW.csv -o predictions.csv",
-        f"sparcs export {run} --format c  # or onnx, python, javascript",
-    ]
 
 
 def comparison(facts: Mapping[str, Any]) -> str:

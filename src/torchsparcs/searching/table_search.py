@@ -281,7 +281,8 @@ class TableSearch:
         failure: Exception | None = None
         for place, name in enumerate(self.config.ways):
             left = len(self.config.ways) - place
-            with self.clock.stage("training", f"training {name}", left):
+            more = " with input dropout" * (STRATEGIES[name].input_dropout > 0)
+            with self.clock.stage("training", f"training{more}", left):
                 try:
                     population, history = self._trained(
                         f"training {name}", self.folded, self.steps, weights, STRATEGIES[name]

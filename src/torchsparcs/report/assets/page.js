@@ -53,11 +53,8 @@ function switcherWords() {
   const rule = candidate.rules.find((each) => each !== "linear");
   const pick = typeof candidate.pick === "string" ? `"${candidate.pick}"` : rule ? `"${rule}"` : candidate.pick;
   const option = state.candidate === facts.picked ? "" : ` --pick ${candidate.pick}`;
-  byId("commands").hidden = facts.run === null;
-  byId("commands").textContent = [
-    `sparcs predict ${facts.run} NEW.csv${option} -o predictions.csv`,
-    `sparcs export ${facts.run}${option} --format c  # or onnx, python, javascript`,
-  ].join("\n");
+  byId("commands").hidden = !facts.commands.length;
+  byId("commands").textContent = facts.commands.map(([start, end]) => `${start}${option}${end}`).join("\n");
   const folder = facts.folder === null ? "THE FOLDER OF THE SEARCH" : facts.folder;
   byId("snippet").textContent = [
     "from torchsparcs import load_result", "",
