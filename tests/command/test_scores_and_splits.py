@@ -49,7 +49,7 @@ def test_rare_classes_in_groups(table, tmp_path):
     assert result.settings["calibrate"] is False
     assert result.settings["config"]["sample"] == 40
     assert result.best().score < 0
-    assert "A class is rare: accuracy would hide it" in (run / "report.html").read_text()
+    assert "One class is rare, and accuracy would hide it" in (run / "report.html").read_text()
     shown = sparcs("show", run)
     assert shown.code == 0
     assert "expected log loss" in shown.out
@@ -125,7 +125,7 @@ def test_what_measuring_costs(table, tmp_path):
     found = sparcs(*arguments, "--validation", "0.3", "--out", run, "--pick", "cost:1")
     assert found.code == 0, found.err
     assert "By what it costs to measure the columns" in found.out
-    assert "the front by what its columns cost" in found.out
+    assert "score against the cost of columns" in found.out
     result = load_result(run)
     assert result.settings["costs"] == {"a": 1.0, "b": 20.0}
     assert result.settings["pick"] == "cost:1"

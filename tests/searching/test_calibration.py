@@ -123,7 +123,7 @@ def test_it_can_be_left_out(tmp_path):
     assert result.linear.reliability is not None
     assert result.settings["calibrate"] is False
     page = result.report(tmp_path / "page.html").read_text()
-    assert "They are as they were fitted, as asked for." in page
+    assert "They were not calibrated, as asked for." in page
     again = refit(result, x, y, steps=1, progress=False)
     assert {each.temperature for each in again.front} == {1.0}
     with pytest.raises(ValueError, match=r"Expected calibrate to be True or False. Got 'no'"):

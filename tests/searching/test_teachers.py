@@ -421,7 +421,7 @@ class TestKeptFidelity:
         told = sparcs("search", tmp_path / "rows.csv", *teacher, "--task", "classification", *short)
         assert told.code == 0, told
         assert "no target, so that scores are agreement with the teacher" in told.out
-        assert "scores are agreement with what model.onnx says" in told.out
+        assert "scores are agreement with model.onnx" in told.out
         assert load_result(run).best().score > 0.9
         assert "agreement with the teacher" in (run / "report.html").read_text()
         told = sparcs("report", run, *teacher, "--data", tmp_path / "t.csv")

@@ -82,6 +82,6 @@ function reliabilityView(host) {
 
 function reliabilityWords() {
   const { reliability, temperature } = chosen();
-  const heat = temperature === 1 ? "They needed no calibration." : `They were calibrated: outputs are divided by a temperature of ${short(temperature)}.`;
+  const heat = temperature === 1 ? "They are as fitted, without calibration." : `They were calibrated: outputs are divided by a temperature of ${short(temperature)}.`;
   byId("reliability-note").textContent = reliability ? `On the dashed line predicted probabilities are right; the larger a circle, the more rows. ${heat}` : "";
 }
