@@ -55,7 +55,7 @@ def test_the_reproduction_page_is_that_of_the_recorded_results(monkeypatch):
     writer = runpy.run_path(str(ROOT / "benchmarks" / "reproduction.py"))
     page = (ROOT / "docs" / "reproduction.md").read_text()
     assert writer["page"]() == page
-    assert "**A reduced version**" not in page  # verdicts are of full runs
+    assert "**Not the full protocol**" not in page  # verdicts are of full runs
     verdicts = ROOT / "src" / "torchsparcs" / "experiments" / "verdicts.json"
     assert writer["verdicts"]() == verdicts.read_text()
 

@@ -188,7 +188,7 @@ def test_what_is_written(done, name):
     assert all(f"({figure}.svg)" in page for figure in FIGURES[name])
     assert "{" not in page
     assert "undefined" not in page
-    assert "**A reduced version**: " in page
+    assert "**Not the full protocol**: " in page
     html = (folder / "report.html").read_text()
     assert html.count('src="data:image/svg+xml') == len(FIGURES[name])
 
@@ -290,7 +290,9 @@ class TestTransition:
         content = reproduce(EXPERIMENTS["transition"], tmp_path, setting=setting, device="cpu")
         assert content["results"]["config"]["penalty"] == "l1"
         assert {row["beta"] for row in content["results"]["datasets"]} == {20.0}
-        assert "| penalty | L2 | l1 |" in (tmp_path / "README.md").read_text()
+        page = (tmp_path / "README.md").read_text()
+        assert "| penalty | L2 | l1 |" in page
+        assert "penalty l1 for l2;" in page
 
 
 class TestTeacherStudent:
