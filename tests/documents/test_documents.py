@@ -55,9 +55,25 @@ def test_the_reproduction_page_is_that_of_the_recorded_results(monkeypatch):
     writer = runpy.run_path(str(ROOT / "benchmarks" / "reproduction.py"))
     page = (ROOT / "docs" / "reproduction.md").read_text()
     assert writer["page"]() == page
-    assert "**A reduced version**" not in page  # verdicts are of full runs
+    assert "**Not the full protocol**" not in page  # verdicts are of full runs
     verdicts = ROOT / "src" / "torchsparcs" / "experiments" / "verdicts.json"
     assert writer["verdicts"]() == verdicts.read_text()
+
+
+def test_a_run_under_other_settings_has_a_page_where_there_is_no_full_one(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    writer = runpy.run_path(str(ROOT / "benchmarks" / "reproduction.py"))
+    record = (ROOT / "docs" / "results" / "student.json").read_text()
+    monkeypatch.setitem(writer["page"].__globals__, "RESULTS", tmp_path)
+    (tmp_path / "student-narrow.json").write_text(record)
+    alone = writer["page"]()
+    assert "\n## student\n" in alone
+    assert "(figures/student-narrow/transition.svg)" in alone
+    (tmp_path / "student.json").write_text(record)
+    both = writer["page"]()
+    assert "(figures/student/transition.svg)" in both
+    assert "\n### student-narrow\n" in both
+    assert "figures/student-narrow" not in both
 
 
 @pytest.mark.parametrize("kind", ["chips", "reliability"])
