@@ -71,10 +71,10 @@ def parquet(path: Path, **columns) -> Path:
     return path
 
 
-def repeated(text: str, rows: int):
+def repeated(text: str, rows: int, kind=None):
     """A column with the same text in every row, of which a file has one."""
     indices = pyarrow.array([0] * rows, pyarrow.int32())
-    return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array([text]))
+    return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array([text], kind))
 
 
 def short_rows(path: Path) -> Path:
@@ -128,6 +128,14 @@ CLAIMS = {
     "rows again and again": (
         lambda folder: parquet(folder / "a.parquet", a=np.zeros(2**20), y=np.zeros(2**20)),
         *(load_dataset, "fits into memory. .* claims 0.0168 GB"),
+    ),
+    "decimal numbers": (
+        lambda folder: parquet(
+            folder / "a.parquet",
+            a=pyarrow.array([1] * 2**18).cast(pyarrow.decimal128(20, 1)),
+            y=[1] * 2**18,
+        ),
+        *(load_dataset, "fits into memory. .* claims 0.0105 GB"),
     ),
     "a list in one row": (
         lambda folder: parquet(folder / "a.parquet", a=[[0] * 2**20], y=[1]),
@@ -209,9 +217,11 @@ class TestClaims:
         with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0168 GB"):
             load_dataset(path)
 
-    def test_a_text_is_in_memory_once_however_many_rows_have_it(self, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.binary()], ids=str)
+    def test_a_text_is_in_memory_once_however_many_rows_have_it(self, tmp_path, monkeypatch, kind):
         """Three gigabytes, were they written out, in a file of a few kilobytes."""
-        path = parquet(tmp_path / "a.parquet", a=repeated("x" * 2**16, 50_000), y=[1] * 50_000)
+        column = repeated("x" * 2**16, 50_000, kind)
+        path = parquet(tmp_path / "a.parquet", a=column, y=[1] * 50_000)
         assert path.stat().st_size < 2**14
         monkeypatch.setattr(limits, "memory", lambda: MUCH)
         tracemalloc.start()
