@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from torchsparcs.files.reading import check_memory, first_line, memory, quoted
+from torchsparcs.files.reading import check_memory, memory, quoted, reading
 
 COPIES = 4  # of what a file claims, in memory on the way to a table
 AT_ONCE = 2**18  # rows on the way to a table
@@ -200,13 +200,8 @@ def _opened_parquet(path: Path, **options: Any) -> Iterator[Any]:
     """
     options |= {"buffer_size": READ_AHEAD, "pre_buffer": False}
     opened = load_pyarrow().parquet.ParquetFile
-    try:
-        with opened(path, **options) as file:
-            yield file
-    except Exception as error:  # of Arrow and the system, of many kinds
-        raise ValueError(
-            f"Expected a whole parquet file. {path} cannot be read: {first_line(error)}"
-        ) from error
+    with reading("a whole parquet file", path), opened(path, **options) as file:
+        yield file
 
 
 def load_pyarrow() -> Any:
