@@ -16,6 +16,8 @@ def description(program: Program, *, is_int8: bool = False, checks_codes: bool =
     lines = [*program.about]
     if is_int8:
         lines.append("Inside it computes with whole numbers: weights and activities are int8.")
+        if program.about[1:]:
+            lines.append("A score that does not say int8 is that of the network in float.")
     count = len(program.fields)
     lines += ["", f"It takes {count} number{'s' * (count > 1)} x:"]
     lines += [
