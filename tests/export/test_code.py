@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from chips import SIMULATORS, needs, run_on
 from generated import (
     STRICT,
     compiled,
@@ -18,6 +17,7 @@ from generated import (
     run_micropython,
     run_python,
 )
+from simulated import SIMULATORS, needs, run_on
 
 from torchsparcs import (
     CompactNetwork,
