@@ -24,7 +24,7 @@ PROGRAM = """
 #define CALLS {calls}
 static float y[{outputs}];
 static volatile int chosen;
-static volatile float given = 0.3f, got;
+static volatile float given, got; /* zero, of which compilers do not know */
 __attribute__((noinline)) static void answer(const float *x) {{ {call} got = y[0]; }}
 """
 AVR = """
@@ -44,7 +44,7 @@ static FILE out = FDEV_SETUP_STREAM(put, NULL, _FDEV_SETUP_WRITE);
 int main(void) {
     static float x[INPUTS];
     uint16_t low, i;
-    for (i = 0; i < INPUTS; i++) x[i] = given;
+    for (i = 0; i < INPUTS; i++) x[i] = given + 0.3f;
     UCSR0B = 1 << TXEN0;
     stdout = &out;
     TIMSK1 = 1 << TOIE1;
@@ -81,7 +81,7 @@ static void say(uint32_t value) {
 __attribute__((noinline)) static void run(void) {
     static float x[INPUTS];
     uint32_t begun, i;
-    for (i = 0; i < INPUTS; i++) x[i] = given;
+    for (i = 0; i < INPUTS; i++) x[i] = given + 0.3f;
     RELOAD = 0xFFFFFF;
     NOW = 0;
     CONTROL = 5;
