@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 from generated import compiled, has, run_c
-from simulators import SIMULATORS, needs, run_on
+from simulated import SIMULATORS, needs, run_on
 from torch import nn
 
 from torchsparcs import CompactNetwork, QuantizedNetwork, quantize, to_c
