@@ -130,7 +130,7 @@ def test_with_data_it_is_cut_further():
     [
         (Functional(torch.sigmoid), {}, r"silent where nothing is written.*f\(0\) = 0"),
         (Functional(torch.tanh), {"hidden": [3]}, "neither hidden nor activation"),
-        (Functional(torch.tanh), {"target": "drop"}, r"Got 'drop'. There are ''"),
+        (Functional(torch.tanh), {"target": "drop"}, r"Got 'drop'. There are 'c_proj'\."),
     ],
 )
 def test_refusals(model, options, message):

@@ -382,12 +382,14 @@ class TestKeep:
         with pytest.raises(ValueError, match="mask"):
             extract(SpectralNetwork([3, 4, 2]), keep=[mask])
 
-    def test_it_needs_the_network_itself(self):
-        model = nn.Sequential(SpectralNetwork([3, 4, 2]))
-        with pytest.raises(
-            ValueError, match=r"a SpectralNetwork itself where keep.* Got a Sequential"
-        ):
-            extract(model, keep=[torch.ones(4, dtype=torch.bool)])
+    def test_inside_a_model_it_needs_one_network(self):
+        network, body = randomised(SpectralNetwork([3, 4, 2]), 0), nn.Linear(3, 3)
+        keep = [torch.tensor([1, 0, 1, 0]).bool()]
+        cut, x = extract(nn.Sequential(body, network), keep=keep), torch.randn(6, 3)
+        torch.testing.assert_close(cut(x), extract(network, keep=keep)(body(x)))
+        several = nn.Sequential(network, SpectralNetwork([2, 4, 2]))
+        with pytest.raises(ValueError, match="Got SpectralNetwork, SpectralNetwork in a Sequential"):
+            extract(several, keep=keep)
 
 
 def test_the_iterated_rule_is_refused():
