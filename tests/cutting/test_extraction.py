@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -340,6 +342,26 @@ class TestInsideALargerModule:
     def test_a_module_without_a_spectral_network_is_refused(self):
         with pytest.raises(ValueError, match=r"SpectralNetwork inside\. Got Linear"):
             extract(nn.Linear(3, 2))
+
+
+MEMORY = """
+import resource, torch
+from torchsparcs import SpectralNetwork, extract
+network = SpectralNetwork([1024, 2752, 1024])
+torch.nn.init.normal_(network.hidden_eigenvalues[0])
+extract(SpectralNetwork([3, 4, 2]))
+peak = lambda: 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+extract(network)
+print((peak() - before) / sum(4 * p.numel() for p in network.parameters()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts memory as Linux does")
+def test_the_memory_of_a_wide_block_is_some_copies_of_it():
+    """About 11 times its own; it once took twice that."""
+    said = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, check=True)
+    assert 2 < float(said.stdout) < 16
 
 
 class TestKeep:
