@@ -177,7 +177,7 @@ def _with_eigenvalues(module: nn.Module, targets: Sequence[str], example: Any) -
     return result
 
 
-def _check_targets_of_widths(hidden: Any, targets: Sequence[str]) -> None:
+def _check_targets_of_widths(hidden: Any, targets: Sequence[Any]) -> None:
     others = [*map(str, hidden.keys() - {*targets})] if isinstance(hidden, Mapping) else []
     if others:
         raise ValueError(
