@@ -135,7 +135,8 @@ def export(
     measure: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(CHIPS), help="How much flash and stack the C takes on this chip."
+            metavar="|".join(CHIPS),
+            help="How much flash and stack the C takes on this chip, and its time in a simulator.",
         ),
     ] = None,
     force: Force = False,
