@@ -70,7 +70,7 @@ def _teacher(settings: Mapping[str, Any]) -> str | None:
     name = shortened(settings["teacher"])
     if settings.get("teacher_is_refitted"):
         return f"{name}, fitted again so that it answers no row that it has seen"
-    return name
+    return f"{name}, as it was given: of rows that it was fitted to its answers flatter"
 
 
 def _choices(result: SearchResult) -> dict[str, str | None]:
