@@ -53,7 +53,7 @@ int main(void)
     while (count < 100000 && (count == 0 || now() < end)) {{
         const double start = now();
         for (i = 0; i < {calls}; i++) {{
-            {name}_outputs(rows[i % {rows}], y);
+            {name}_{answer}(rows[i % {rows}], y);
             sum = sum + y[0];
         }}
         times[count++] = (now() - start) / {calls};
@@ -94,16 +94,16 @@ def measured(case: str, seconds: float, folder: Path) -> dict:
     with torch.inference_mode():
         torch_time = microseconds(lambda: network(rows[:1]), seconds)
     onnx_time = microseconds(lambda: session.run(None, given), seconds)
-    (folder / "rows.h").write_text(_array("rows", rows))
+    (folder / "rows.h").write_text(array_of("rows", rows))
     to_c(network, folder / "floats.h")
     to_c(quantize(network, torch.randn(1000, network.widths[0])), folder / "bytes.h")
     (folder / "hand.h").write_text(_by_hand(network))
     return {
         "architecture": network.architecture,
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "c": _clocked("floats", network.widths[-1], seconds, folder),
-        "c_int8": _clocked("bytes", network.widths[-1], seconds, folder),
-        "c_by_hand": _clocked("hand", network.widths[-1], seconds, folder),
+        "c": clocked("floats", network.widths[-1], seconds, folder),
+        "c_int8": clocked("bytes", network.widths[-1], seconds, folder),
+        "c_by_hand": clocked("hand", network.widths[-1], seconds, folder),
         "onnxruntime": onnx_time,
         "torch": torch_time,
         "flash": {
@@ -128,11 +128,11 @@ def _by_hand(network: CompactNetwork) -> str:
     first, last, skip = network.block(1, 0), network.block(2, 1), network.block(2, 0)
     arrays = {"w1": first.weight, "b1": first.bias, "w2": last.weight}
     arrays |= {"skip": skip.weight, "b2": skip.bias}
-    text = "".join(_array(name, values.detach()) for name, values in arrays.items())
+    text = "".join(array_of(name, values.detach()) for name, values in arrays.items())
     return text + BY_HAND.format(inputs=inputs, hidden=hidden, outputs=outputs)
 
 
-def _array(name: str, values: torch.Tensor) -> str:
+def array_of(name: str, values: torch.Tensor) -> str:
     shape = "".join(f"[{size}]" for size in values.shape)
     rows = np.atleast_2d(values.numpy())
     lines = (", ".join(f"{value:.9e}f" for value in row) for row in rows)
@@ -140,9 +140,12 @@ def _array(name: str, values: torch.Tensor) -> str:
     return f"static const float {name}{shape} = {{{content}}};\n"
 
 
-def _clocked(name: str, outputs: int, seconds: float, folder: Path) -> float:
+def clocked(
+    name: str, outputs: int, seconds: float, folder: Path, answer: str = "outputs"
+) -> float:
+    """Microseconds of a row of ``rows.h``, the median, by a function of a header in ``folder``."""
     source = folder / "clock.c"
-    options = {"microseconds": seconds * 1e6, "calls": CALLS, "rows": ROWS}
+    options = {"microseconds": seconds * 1e6, "calls": CALLS, "rows": ROWS, "answer": answer}
     source.write_text(HOST.format(name=name, outputs=outputs, **options))
     command = ["gcc", "-std=c99", "-O2", source, "-o", folder / "clock", "-lm"]
     subprocess.run(command, check=True, timeout=120)

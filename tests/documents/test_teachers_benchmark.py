@@ -1,4 +1,4 @@
-"""The benchmark of teachers: what it measures, when it ends and what it writes."""
+"""The benchmarks of teachers: what they measure, when they end and what they write."""
 
 import json
 import sys
@@ -12,6 +12,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import teacher_clocks_page
 import teachers
 import teachers_page
 
@@ -88,3 +89,17 @@ def test_the_page_is_that_of_the_record():
     missing = {"hardware": "h", "date": "d", "wanted": ["one 0", "two 1"]}
     said = teachers_page.section({**missing, "units": {"one 0": unit(0.7, 0.8)}})
     assert "Not run (table, split): two 1." in said
+
+
+def test_the_page_has_the_clocks_of_the_record():
+    path = ROOT / "docs" / "results" / "teacher_clocks.json"
+    text = (ROOT / "docs" / "results.md").read_text()
+    recorded = json.loads(path.read_text())["cpu"]
+    for words in teacher_clocks_page.SENTENCES.values():
+        assert words(recorded) in text, "run benchmarks/teacher_clocks_page.py"
+    forms = (*teacher_clocks_page.TEACHERS, *teacher_clocks_page.NETWORKS)
+    one = {form: [100.0, 2000.0] for form in forms} | {"network, C": [5.0, 200.0]}
+    made = {"tables": {"one": {"parameters": 7, "microseconds": one}}}
+    assert "| as C | LightGBM's, as Python | 20.0 (1 of 1) | 10.0 (0 of 1) |" in (
+        teacher_clocks_page.times_faster(made)
+    )

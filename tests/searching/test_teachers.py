@@ -1,11 +1,15 @@
 """Teachers of any form say the same; bad ones are told; their pupils learn from them."""
 
+import json
 import math
+from dataclasses import replace
 
 import numpy as np
+import onnx
 import pandas as pd
 import pytest
 import torch
+from rich.console import Console
 from shell import sparcs
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -23,13 +27,18 @@ from torchsparcs import (
     search,
     to_onnx,
 )
+from torchsparcs.command.jobs import Job
+from torchsparcs.compact.direct import DirectSpace
+from torchsparcs.export.deployment import DeployedNetwork
 from torchsparcs.report.page import page_of
+from torchsparcs.searching.fit_rows import FitRows, Recipe
 from torchsparcs.searching.folded import FoldedData
 from torchsparcs.searching.lesson import Lesson
 from torchsparcs.searching.refitted_teachers import lesson_of
 from torchsparcs.searching.teachers import Teacher, labels_of
 from torchsparcs.tables.made_rows import made_rows
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
+from torchsparcs.training.deadline import NEVER
 
 ROWS = 150
 DRAW = np.random.default_rng(0)
@@ -38,6 +47,7 @@ FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
 SIDES = np.where(X[:, 0] + X[:, 1] > 0, "up", "down")
 THREE = np.digitize(X[:, 0], [-0.5, 0.5])
 KINK = np.abs(X[:, 0]) + 7
+WISE, OF_THREE = (LogisticRegression(C=100).fit(X, labels) for labels in (SIDES, THREE))
 QUICK = {
     "config": SearchConfig(steps=20, longest=20, path=1, ways=("asleep",), shrink=0.3),
     "widths": (8,),
@@ -46,20 +56,34 @@ QUICK = {
 }
 
 
+def network_of(model):
+    """A linear model of scikit-learn's as a network."""
+    network = CompactNetwork([3, 1], [(1, 0)])
+    with torch.no_grad():
+        network.block(1, 0).weight.copy_(torch.from_numpy(model.coef_))
+        network.block(1, 0).bias.copy_(torch.from_numpy(model.intercept_))
+    return network
+
+
+def table_in(folder):
+    path = folder / "t.csv"
+    FRAME.assign(target=SIDES).to_csv(path, index=False)
+    return path
+
+
+def file_in(folder):
+    """WISE, as a file that takes a matrix."""
+    inputs = Inputs(tuple(Inputs.fit(X).columns), (0.0,) * 3, (1.0,) * 3)
+    deployed = DeployedNetwork(network_of(WISE), Preprocessing(inputs, Target.fit(SIDES)))
+    to_onnx(deployed, folder / "matrix.onnx", encoded=True)
+    return folder / "matrix.onnx"
+
+
 class TestForms:
     def test_an_estimator_a_function_a_module_and_a_file_say_the_same(self, tmp_path):
-        model, target = LogisticRegression().fit(X, SIDES), Target.fit(SIDES)
-        network = CompactNetwork([3, 1], [(1, 0)])
-        with torch.no_grad():
-            network.block(1, 0).weight.copy_(torch.from_numpy(model.coef_))
-            network.block(1, 0).bias.copy_(torch.from_numpy(model.intercept_))
-        inputs = Inputs(tuple(Inputs.fit(X).columns), (0.0,) * 3, (1.0,) * 3)
-        from torchsparcs.export.deployment import DeployedNetwork
-
-        deployed = DeployedNetwork(network, Preprocessing(inputs, target))
-        to_onnx(deployed, tmp_path / "matrix.onnx", encoded=True)
-        expected = torch.from_numpy(model.predict_proba(X)[:, 1:]).float()
-        for form in (model, model.predict_proba, network, tmp_path / "matrix.onnx"):
+        target, network = Target.fit(SIDES), network_of(WISE)
+        expected = torch.from_numpy(WISE.predict_proba(X)[:, 1:]).float()
+        for form in (WISE, WISE.predict_proba, network, file_in(tmp_path)):
             said = Teacher(form, target).answers(X)
             torch.testing.assert_close(said, expected, rtol=1e-4, atol=1e-5)
 
@@ -148,14 +172,18 @@ class TestBadOnes:
         [
             (3, SIDES, "Expected a teacher: a fitted estimator.*Got int"),
             ("none.onnx", SIDES, "There is none at none.onnx"),
-            (LinearSVC().fit(X, SIDES), SIDES, "predict_proba. LinearSVC has labels alone"),
+            (LinearSVC().fit(X, SIDES), SIDES, "predict_proba. LinearSVC has predict alone"),
             (LogisticRegression(), SIDES, "LogisticRegression ended with NotFittedError"),
             (LogisticRegression().fit(X[:, :2], SIDES), SIDES, "ended with ValueError.*2 features"),
             (LogisticRegression().fit(X, THREE), SIDES, "classes down, up. Got 0, 1, 2"),
             (lambda X: np.full((len(X), 3), 1 / 3), SIDES, r"2 classes.*shape \(20, 3\)"),
             (lambda X: np.full((len(X), 2), 0.7), SIDES, "add up to one, from <lambda>"),
+            (lambda X: X[:, 0] + 9, SIDES, r"none below zero.*Got \[-\d+\.\d+, 1\d\.\d+\]"),
+            (lambda X: WISE.predict_proba(X)[:, ::-1], SIDES, "<lambda> are of up, down"),
+            (lambda X: OF_THREE.predict_proba(X)[:, [1, 2, 0]], THREE, "0, 1, 2 in this order"),
+            (WISE, KINK, "Expected numbers from LogisticRegression. Got '(up|down)'"),
             (lambda X: X[:, 0] * np.nan, KINK, "Got 20 that are not, the first in row 0"),
-            (lambda X: ["a"] * len(X), KINK, "Expected numbers from <lambda>"),
+            (lambda X: ["a"] * len(X), KINK, "Expected numbers from <lambda>. Got 'a'"),
             (lambda X: DRAW.random(len(X)), KINK, "same answers again. <lambda> changed them"),
             (lambda X: 3.0, KINK, r"1 outputs for each of 20 rows.*shape \(1, 1\)"),
             (nn.Linear(2, 1), KINK, "Linear ended with RuntimeError"),
@@ -165,6 +193,40 @@ class TestBadOnes:
         with pytest.raises(ValueError, match=words):
             search(X, y, teacher=teacher, **QUICK)
 
+    def test_one_of_noise_is_in_no_other_order(self):
+        """Whatever it says fits the labels of some other classes, but not for sure."""
+        teacher = Teacher(WISE, Target.fit(SIDES))
+        for seed in range(20):
+            noise = np.random.default_rng(seed).choice(["up", "down"], ROWS)
+            teacher.check_order(teacher.answers(X), noise)
+        rare = np.where(SIDES == "up", np.where(np.arange(ROWS) % 9, "down", "up"), SIDES)
+        teacher.check_order(teacher.answers(X), rare)
+
+    def test_in_another_order_fidelity_is_not_told(self):
+        result = search(X, SIDES, **QUICK)
+        with pytest.raises(ValueError, match="Expected probabilities of down, up in this order"):
+            result.fidelity(lambda X: WISE.predict_proba(X)[:, ::-1], X, SIDES)
+
+    def test_a_file_of_classes_where_the_target_is_of_numbers(self, tmp_path):
+        """Labels come first in files that are made of scikit-learn's models."""
+        given = onnx.helper.make_tensor_value_info("input", onnx.TensorProto.FLOAT, [None, 3])
+        put_out = [
+            onnx.helper.make_tensor_value_info("label", onnx.TensorProto.INT64, [None]),
+            onnx.helper.make_tensor_value_info("chances", onnx.TensorProto.FLOAT, [None, 3]),
+        ]
+        nodes = [
+            onnx.helper.make_node("Softmax", ["input"], ["chances"], axis=1),
+            onnx.helper.make_node("ArgMax", ["chances"], ["label"], axis=1, keepdims=0),
+        ]
+        graph = onnx.helper.make_graph(nodes, "classes", [given], put_out)
+        opset = [onnx.helper.make_opsetid("", 18)]
+        model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+        onnx.save(model, tmp_path / "classes.onnx")
+        said = Teacher(tmp_path / "classes.onnx", Target.fit(THREE)).answers(X)
+        assert said.numpy() == pytest.approx(torch.from_numpy(X).softmax(dim=1).numpy(), abs=1e-6)
+        with pytest.raises(ValueError, match="puts out labels of classes, the target is of num"):
+            search(X, KINK, teacher=tmp_path / "classes.onnx", **QUICK)
+
     def test_a_damaged_file(self, tmp_path):
         (tmp_path / "bad.onnx").write_bytes(b"nothing")
         with pytest.raises(ValueError, match=r"Expected an ONNX file as the teacher\. bad\.onnx"):
@@ -173,6 +235,52 @@ class TestBadOnes:
     def test_extra_rows_need_one(self):
         with pytest.raises(ValueError, match="Expected a teacher for extra_rows"):
             search(X, SIDES, extra_rows=X, **QUICK)
+
+    @pytest.mark.parametrize(
+        ("extra", "words"),
+        [
+            (FRAME[["a", "b"]], "with the columns of the table. Missing: 'c d'"),
+            (X, "extra rows as a DataFrame, as X is. Got ndarray"),
+        ],
+    )
+    def test_extra_rows_of_other_columns(self, extra, words):
+        with pytest.raises(ValueError, match=words):
+            search(SPACED, KINK, teacher=ByPlaces(), extra_rows=extra, **QUICK)
+
+
+class ByPlaces:
+    """Takes columns by their places, whatever they are called, as LightGBM does."""
+
+    feature_name_ = feature_names_in_ = ("a", "b", "c_d")
+
+    def predict(self, X):
+        return X.to_numpy() @ [1.0, 10.0, 100.0]
+
+
+SPACED = FRAME.rename(columns={"c": "c d"})
+
+
+class TestColumns:
+    def test_are_taken_by_their_names(self):
+        target = Target.fit(KINK)
+        said = Teacher(ByPlaces(), target).answers(SPACED)
+        others = SPACED.assign(more=0.0)[["more", "c d", "a", "b"]]
+        assert torch.equal(Teacher(ByPlaces(), target).answers(others), said)
+
+    def test_others_are_told(self):
+        with pytest.raises(ValueError, match="fitted to 'a', 'b', 'c_d', the table has 'a', 'b'"):
+            search(FRAME, KINK, teacher=ByPlaces(), **QUICK)
+
+    def test_extra_rows_come_as_those_of_the_table(self):
+        """In any order, with others beside them, and categories as text."""
+        frame = FRAME.assign(city=pd.Categorical(np.where(SIDES == "up", "Rome", "Oslo")))
+        asked = []
+        teacher = Teacher(lambda X: asked.append(X) or X["a"].to_numpy(), Target.fit(KINK))
+        extra = frame.assign(y=1, city=frame["city"].astype(str)).iloc[:7, ::-1]
+        preprocessing = Preprocessing(Inputs.fit(frame), teacher.target)
+        lesson = Lesson.of(teacher, preprocessing, frame, KINK, extra, 0)
+        pd.testing.assert_frame_equal(asked[-1], frame[:7])
+        assert torch.equal(lesson.inputs[-7:], preprocessing.inputs.transform(frame[:7]))
 
 
 class TestMadeRows:
@@ -197,7 +305,7 @@ class TestMadeRows:
     def test_of_rows_that_judge_count_for_nobody_they_judge(self):
         teacher = Teacher(lambda X: np.abs(X[:, 0]), Target.fit(KINK))
         preprocessing = Preprocessing(Inputs.fit(X), teacher.target)
-        lesson = Lesson.of(teacher, preprocessing, X, X[:5] * 0.5, 0)
+        lesson = Lesson.of(teacher, preprocessing, X, KINK, X[:5] * 0.5, 0)
         fitted = torch.ones(2, ROWS)
         fitted[0, ::2] = 0
         weights = lesson.weights(fitted)
@@ -208,6 +316,74 @@ class TestMadeRows:
         assert len(some.said) == ROWS / 3
         assert (some.parents < ROWS / 3).all()
         assert (some.inputs[-5:] == lesson.inputs[-5:]).all()  # those of nobody are everybody's
+
+
+class TestTeaching:
+    def test_networks_learn_what_the_teacher_says_as_far_as_recipes_say(self):
+        """Labels are drawn, so that all a network knows of the teacher comes from its answers."""
+        drawn = np.random.default_rng(3).permutation(SIDES)
+        preprocessing = Preprocessing(Inputs.fit(X), Target.fit(drawn))
+        folded = FoldedData.of(preprocessing, X, drawn, None, validation=2, seed=0)
+        lesson = lesson_of(WISE, None, folded, preprocessing, (X, drawn), None, 0)
+        rows = FitRows.of(folded.taught(lesson), 0)
+        little = torch.full((1, 3), 0.01, dtype=torch.float64)
+        line = DirectSpace(little, little[:, 0], torch.zeros(0, dtype=torch.long), "relu")
+        said = WISE.predict(X) == "up"
+
+        def agreement(taught, made, rows=rows):
+            recipe, fits = Recipe(1e-4, taught, made), slice(0, rows.fits)
+            (group,) = rows.fitted([line] * rows.fits, [recipe], 50, fits, NEVER)
+            inputs = preprocessing.inputs.transform(X).double()
+            each = [(inputs @ one.weights[0] + one.bias[0] > 0).numpy() == said for one in group]
+            return np.mean(each)
+
+        assert agreement(0, 0) < 0.75
+        assert agreement(1, 0) > 0.95
+        assert agreement(0.5, 0) > agreement(0, 0)
+        mute = replace(rows, lessons=rows.targets.reshape(-1, 1).expand(rows.fits, -1, 1))
+        assert agreement(0.5, 4, mute) > 0.9  # what was made for it says the same
+
+    def test_an_estimator_and_the_command_are_taught(self, tmp_path, monkeypatch):
+        """What they hand over is what a search is taught by."""
+        lessons = []
+
+        def seen(self, lesson):
+            lessons.append(lesson)
+            return self
+
+        monkeypatch.setattr(FoldedData, "taught", seen)
+        options = {"steps": 20, "widths": (8,), "validation": 2, "random_state": 0}
+        SparcsClassifier(teacher=WISE, **options).fit(X, SIDES)
+        SparcsClassifier(teacher_fit=LogisticRegression(C=100), **options).fit(X, SIDES)
+        Job(
+            str(table_in(tmp_path)),
+            teacher=str(file_in(tmp_path)),
+            extra_rows=str(tmp_path / "t.csv"),
+            steps=20,
+            widths=(8,),
+        ).run(tmp_path, Console(quiet=True), resume=False)
+        expected = WISE.predict_proba(X)[:, 1]
+        given, fitted, commanded = (lesson.said[..., :ROWS, 0].numpy() for lesson in lessons)
+        for said in (given, commanded):
+            assert np.sort(said) == pytest.approx(np.sort(expected), abs=1e-4)
+        assert fitted.shape == (3, ROWS)
+        assert (lessons[2].parents[-ROWS:] == -1).all()  # the extra rows
+
+    def test_the_command_takes_extra_rows(self, tmp_path):
+        table, more = table_in(tmp_path), tmp_path / "more.csv"
+        FRAME[["a", "b"]].to_csv(more, index=False)
+        told = sparcs("search", table, "--teacher", file_in(tmp_path), "--extra-rows", more)
+        assert told.code == 1
+        assert "extra rows with the columns of the table. Missing: 'c'" in told.err
+        assert (
+            "Expected a teacher for extra_rows" in sparcs("search", table, "--extra-rows", more).err
+        )
+
+    def test_a_search_that_goes_on_finds_its_extra_rows(self, tmp_path):
+        (tmp_path / "run" / "parts").mkdir(parents=True)
+        begun = {"data": "../t.csv", "extra_rows": "../more.csv"}
+        (tmp_path / "run" / "parts" / "job.json").write_text(json.dumps(begun))
+        assert Job.begun_in(tmp_path / "run").extra_rows == str(tmp_path / "more.csv")
 
 
 class TestPupils:
@@ -331,13 +507,6 @@ class TestOutOfFold:
         found = search(X, rare, teacher_fit=LogisticRegression(), scoring="accuracy", **QUICK)
         assert found.target.classes == ("down", "rare", "up")
 
-    def test_estimators_take_one_to_fit(self):
-        pupil = SparcsClassifier(
-            steps=20, widths=(8,), validation=2, teacher_fit=LogisticRegression(), random_state=0
-        )
-        assert pupil.fit(X, SIDES).score(X, SIDES) > 0.9
-        assert pupil.result_.settings["teacher"] == "LogisticRegression"
-
     @pytest.mark.parametrize(
         ("options", "words"),
         [
@@ -370,6 +539,7 @@ class TestKeptFidelity:
         again = load_result(tmp_path / "run")
         assert again.settings["fidelity"] == result.settings["fidelity"]
         page = page_of(again)
+        assert "as it was given: of rows that it was fitted to its answers flatter" in page
         assert f"{100 * kept.agreement:.1f} % the class that &lt;b&gt; gives" in page
         assert f"<td>{kept.teacher_score:.4f}</td>" in page
         assert f'<th scope="row">{kept.disagreed[0] + 1}</th>' in page

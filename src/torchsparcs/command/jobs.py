@@ -65,6 +65,7 @@ class Job(Record):
     sample: int | None = None
     costs: dict[str, float] | None = None
     teacher: str | None = None  # the path of an ONNX file
+    extra_rows: str | None = None
     widths: tuple[int, ...] | None = None
     penalty_weights: tuple[float, ...] | None = None
     steps: int | None = None
@@ -92,6 +93,7 @@ class Job(Record):
             self,
             data=changed(self.data) if self.is_file else self.data,
             teacher=None if self.teacher is None else changed(self.teacher),
+            extra_rows=None if self.extra_rows is None else changed(self.extra_rows),
         )
 
     @property
@@ -134,6 +136,7 @@ class Job(Record):
                 kinds=parsed_kinds(self.kinds),
                 costs=self.costs,
                 teacher=self.teacher,
+                extra_rows=self._extra_rows(),
                 config=self._config(),
                 seed=self.seed,
                 device=self.device,
@@ -201,6 +204,12 @@ class Job(Record):
         else:
             console.print(summary(path.name, rows, columns, Target.fit(y, self.task)))
         return X, y, validation, groups
+
+    def _extra_rows(self) -> Any:
+        """Rows for the teacher, of whose columns only those of the inputs are looked at."""
+        if self.extra_rows is None:
+            return None
+        return read_table(self.extra_rows, text_kinds(parsed_kinds(self.kinds)))
 
     def _described(self, result: SearchResult) -> SearchResult:
         """``result``, whose settings also say what the command line was asked for."""

@@ -167,6 +167,12 @@ def search(
             "target.",
         ),
     ] = None,
+    extra_rows: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A table of more rows for the teacher; its target is not read."
+        ),
+    ] = None,
     cost: Annotated[
         Path | None,
         typer.Option(
@@ -260,8 +266,9 @@ def search(
             job, folder = Job.begun_in(resume), resume
         else:
             costs = None if cost is None else costs_in(cost)
-            asked = None if teacher is None else str(teacher)
-            job = Job(data, **options, teacher=asked, costs=costs, device=checked_device(device))
+            files = {"teacher": teacher, "extra_rows": extra_rows}
+            options |= {name: path and str(path) for name, path in files.items()}
+            job = Job(data, **options, costs=costs, device=checked_device(device))
             folder = ranks.first(lambda: folder_for(job.data, out, force))
         console = open_console(quiet or not ranks.is_first)
         job.run(

@@ -70,7 +70,7 @@ def _teacher(settings: Mapping[str, Any]) -> str | None:
     name = shortened(settings["teacher"])
     if settings.get("teacher_is_refitted"):
         return f"{name}, fitted again for each fold, so that it answers rows it has not seen"
-    return name
+    return f"{name}, as given: on rows that it was fitted to, its answers look better than they are"
 
 
 def _choices(result: SearchResult) -> dict[str, str | None]:

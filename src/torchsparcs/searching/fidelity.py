@@ -89,6 +89,7 @@ def fidelity_of(result: "SearchResult", model: Any, X: Any, y: Any, pick: Any) -
     labels: list[str] = []
     if y is not None:
         known = target.transform(y)
+        teacher.check_order(said, y)
         share = torch.full((len(mine),), 1 / len(mine), dtype=torch.float64)
         measure = scoring_of("accuracy" if target.classes is not None else "r2", target)
         scores = [measure.score(each, known, share) for each in (mine, its)]

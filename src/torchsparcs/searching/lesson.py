@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchsparcs.files.reading import quoted
 from torchsparcs.searching.teachers import Teacher
 from torchsparcs.tables.made_rows import made_rows
 from torchsparcs.tables.preprocessing import Preprocessing, Target
@@ -33,11 +34,12 @@ class Lesson:
 
     @classmethod
     def of(
-        cls, teacher: Teacher, preprocessing: Preprocessing, X: Any, extra: Any, seed: int
+        cls, teacher: Teacher, preprocessing: Preprocessing, X: Any, y: Any, extra: Any, seed: int
     ) -> "Lesson":
         """The answers to the rows of X, to rows between them, and to ``extra`` rows, if any."""
         teacher.check_constancy(X)
         said = teacher.answers(X)
+        teacher.check_order(said, y)
         made = more_rows(preprocessing, X, kinds_of(said, teacher.target), extra, seed)
         answers = torch.cat([teacher.answers(part) for part in made.tables])
         return cls(said, made.inputs, answers, made.parents)
@@ -102,10 +104,27 @@ def more_rows(
     parents = [torch.from_numpy(np.stack([made.base, made.partner], axis=1))]
     tables = [made.X]
     if extra is not None:
+        extra = _as_columns_of(X, extra)
         tables.append(extra)
         parents.append(torch.full((len(extra), 2), -1))
     inputs = torch.cat([preprocessing.inputs.transform(part) for part in tables])
     return More(tables, inputs, torch.cat(parents))
+
+
+def _as_columns_of(X: Any, extra: Any) -> Any:
+    """Rows of somebody's own with the columns of ``X``, in their order and of its categories."""
+    if not hasattr(X, "iloc"):
+        return np.asarray(extra)
+    if not hasattr(extra, "iloc"):
+        raise ValueError(
+            f"Expected extra rows as a DataFrame, as X is. Got {type(extra).__name__}."
+        )
+    if lacking := [name for name in X.columns if name not in extra.columns]:
+        raise ValueError(
+            f"Expected extra rows with the columns of the table. Missing: {quoted(lacking)}."
+        )
+    kinds = {name: kind for name, kind in X.dtypes.items() if str(kind) == "category"}
+    return extra[[*X.columns]].astype(kinds).reset_index(drop=True)
 
 
 def kinds_of(said: Tensor, target: Target) -> np.ndarray:

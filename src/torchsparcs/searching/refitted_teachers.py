@@ -35,7 +35,7 @@ def lesson_of(
         return None
     if teacher_fit is None:
         known = Teacher(teacher, preprocessing.target)
-        return Lesson.of(known, preprocessing, rows[0], extra, seed)
+        return Lesson.of(known, preprocessing, *rows, extra, seed)
     return _out_of_fold(teacher_fit, folded, preprocessing, *rows, extra, seed)
 
 

@@ -154,7 +154,8 @@ def search(
         teacher_fit: in place of a teacher an estimator, of which copies are fitted, or a function
             of rows and their targets that gives a fitted teacher: five times for each fit of the
             folds, to four fifths of its rows, so that no row is answered by what has seen it.
-        extra_rows: rows like X, without a target, for the teacher to answer.
+        extra_rows: rows like X, without a target, for the teacher to answer; of a DataFrame the
+            columns of X are taken, by their names.
         activation: of the hidden neurons, a name from ``ACTIVATIONS``.
         config: how the search goes about it; the defaults suit most tables.
         seed: of everything that is drawn; the same seed, machine and number of threads give the

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from torchsparcs.files.reading import quoted
 from torchsparcs.tables.columns import Table, array_of
 from torchsparcs.tables.dates import calendar_parts, dates_in
 from torchsparcs.tables.entries import NUMBERS, is_missing, text_of
@@ -28,6 +30,7 @@ KINDS = {
     "tensor(bool)": np.bool_,
 }
 SLACK = 1e-3  # of a sum of probabilities, and of the second answer
+SURE = 5  # standard errors
 
 
 class Teacher:
@@ -68,10 +71,11 @@ class Teacher:
         if self.target.classes is None:
             standard = (said - np.array(self.target.mean)) / np.array(self.target.scale)
             return torch.from_numpy(standard).float()
-        if said.min() < -SLACK or abs(said.sum(axis=1) - 1).max() > SLACK:
+        wrong = np.maximum(abs(said.sum(axis=1) - 1), -said.min(axis=1))
+        if wrong.max() > SLACK:
             raise ValueError(
-                f"Expected probabilities, which add up to one, from {self.name}. Got "
-                f"{said[abs(said.sum(axis=1) - 1).argmax()].round(4).tolist()}."
+                f"Expected probabilities, none below zero, which add up to one, from {self.name}. "
+                f"Got {said[wrong.argmax()].round(4).tolist()}."
             )
         chances = torch.from_numpy(said).float().clamp(0, 1)
         return chances[:, 1:] if self.target.task == "binary" else chances
@@ -85,6 +89,34 @@ class Teacher:
                 f"Expected a teacher that gives the same answers again. {self.name} changed them "
                 f"by {(one - other).abs().max():.3g}: is it in training mode, or does it draw?"
             )
+
+    def check_order(self, said: Tensor, y: Any) -> None:
+        """A ValueError where the labels ``y`` show that it has the classes in another order.
+
+        Then what it ``said`` (rows, O) of each of some classes is largest, on average, in the rows
+        of another one of them.
+        """
+        if self.target.classes is None:
+            return
+        chances = (torch.cat([1 - said, said], dim=1) if said.shape[1] == 1 else said).double()
+        places = range(len(self.target.classes))
+        labels = F.one_hot(self.target.transform(y).long(), len(places)).double()
+        means = labels.T @ chances / labels.sum(dim=0)[:, None]  # (labels, classes)
+        spread = labels.T @ chances.square() / labels.sum(dim=0)[:, None] - means.square()
+        errors = spread.clamp_min(0) / labels.sum(dim=0)[:, None]
+        own = means.argmax(dim=0).tolist()
+        moved = [place for place in places if own[place] != place]
+        if not moved or sorted(own) != [*places]:
+            return
+        for place in moved:
+            gap = means[own[place], place] - means[place, place]
+            if gap <= SURE * (errors[own[place], place] + errors[place, place]).sqrt():
+                return
+        found = ", ".join(str(self.target.classes[place]) for place in own)
+        raise ValueError(
+            f"Expected probabilities of {', '.join(map(str, self.target.classes))} in this order. "
+            f"By the labels of the rows those of {self.name} are of {found}."
+        )
 
 
 def teacher_name(model: Any) -> str:
@@ -110,7 +142,7 @@ def _asked(model: Any, target: Target, may_lack: bool) -> Asked:
         return name, _in_order(model, target, may_lack)
     if target.classes is not None and hasattr(model, "predict"):
         raise ValueError(
-            f"Expected a teacher with probabilities, predict_proba. {name} has labels alone."
+            f"Expected a teacher with probabilities, predict_proba. {name} has predict alone."
         )
     if hasattr(model, "predict"):
         return name, lambda X: model.predict(_as_fitted(model, X))
@@ -141,13 +173,26 @@ def _in_order(model: Any, target: Target, may_lack: bool) -> Callable[[Any], Any
 
 
 def _as_fitted(model: Any, X: Any) -> Any:
-    """X with the names of columns that ``model`` knows, where X has none."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None or hasattr(X, "columns") or np.shape(X)[1:] != (len(names),):
+    """X with the columns that ``model`` was fitted to, in their order, or named where X is not."""
+    names = [*map(str, getattr(model, "feature_names_in_", ()))]
+    if not names:
         return X
-    import pandas as pd
+    if not hasattr(X, "columns"):
+        if np.shape(X)[1:] != (len(names),):
+            return X
+        import pandas as pd
 
-    return pd.DataFrame(X, columns=list(names))
+        return pd.DataFrame(X, columns=names)
+    own = [*map(str, X.columns)]
+    if own == names or not hasattr(X, "iloc"):
+        return X
+    if not {*names} <= {*own}:
+        own = [name.replace(" ", "_") for name in own]  # as LightGBM calls them
+    if {*names} <= {*own}:
+        return X.iloc[:, [own.index(name) for name in names]]
+    if hasattr(model, "feature_name_"):  # LightGBM takes columns by their places alone
+        raise ValueError(f"it was fitted to {quoted(names)}, the table has {quoted(own)}")
+    return X
 
 
 def _places(own: Sequence[Any], target: Target) -> list[int]:
@@ -165,7 +210,7 @@ def _numbers(said: np.ndarray, name: str) -> np.ndarray:
     try:
         numbers = said.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"Expected numbers from {name}. Got {said.dtype}.") from error
+        raise ValueError(f"Expected numbers from {name}. Got {str(said.flat[0])!r}.") from error
     bad = ~np.isfinite(numbers)
     if bad.any():
         row = int(np.argwhere(bad)[0][0])
@@ -223,7 +268,9 @@ def _session(path: Path) -> Any:
             "A teacher in ONNX needs onnxruntime: pip install 'torchsparcs[onnx]'."
         ) from error
     try:
-        return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # LightGBM's files put out other shapes than they tell
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ValueError(f"Expected an ONNX file as the teacher. {path.name}: {error}") from error
 
@@ -269,14 +316,20 @@ def _dates(values: np.ndarray) -> np.ndarray | None:
 def _answer(found: list[Any], target: Target) -> np.ndarray:
     """The probabilities, or values, among what a session puts out: labels are left out."""
     if target.classes is None:
+        if len(found) > 1 and not _is_float(found[0]):
+            raise ValueError("it puts out labels of classes, the target is of numbers")
         return array_of(found[0])
     for each in reversed(found):
         if isinstance(each, list) and each and isinstance(each[0], dict):  # a map for each row
             places = _places([*each[0]], target)
             return np.array([[*row.values()] for row in each])[:, places]
-        if isinstance(each, np.ndarray) and each.dtype.kind == "f":
+        if _is_float(each):
             return each
     raise ValueError("it puts out no probabilities")
+
+
+def _is_float(found: Any) -> bool:
+    return isinstance(found, np.ndarray) and found.dtype.kind == "f"
 
 
 def labels_of(model: Any, X: Any, task: str = "auto") -> np.ndarray:
