@@ -71,8 +71,8 @@ def test_what_the_data_decided_and_what_forces_it():
     }
     said = sections["What the data decided"]
     assert said["task"] == "The target is taken as 2 classes; --task says otherwise."
-    assert said["columns"].startswith("Of 3 columns, 1 are of a kind that was asked for")
-    assert said["left out"].startswith("k: nothing can be learnt")
+    assert said["columns"].startswith("1 of 3 columns are of the kind that was asked for")
+    assert said["left out"].startswith("k (one value): nothing can be learnt")
     assert said["gaps"].startswith("1 column had missing values")
     assert "--scoring" in said["score"]
     assert "--validation" in said["rows that judge"]
@@ -84,6 +84,34 @@ def test_what_the_data_decided_and_what_forces_it():
     (said,) = [dict(part["facts"]) for part in parts if part["title"] == "What the data decided"]
     assert said["sample"].startswith("15,000 of the rows; ")
     assert said["sample"].endswith("--sample N chooses how many.")
+
+
+def test_how_text_was_read_is_said():
+    frame = pd.DataFrame(
+        {
+            "paid": [f"{i},5 €" for i in range(120)],
+            "met": [f"{1 + i % 28}.1.2024" for i in range(120)],
+            "age": ["?", *map(str, range(119))],
+            "street": [f"s{i if i < 40 else i % 8}" for i in range(120)],
+            "key": [f"k{chr(65 + i)}" for i in range(120)],
+            "zip": [f"{i % 9}" for i in range(120)],
+        }
+    )
+    with pytest.warns(UserWarning, match=r"nearly all others|Left out"):
+        inputs = Inputs.fit(frame, kinds={"zip": "text"})
+    small = small_result("binary")
+    settings = {**small.settings, "rows_without_target": 4}
+    small = dataclasses.replace(small, settings=settings)
+    result = replaced(small, dataclasses.replace(small.preprocessing, inputs=inputs))
+    parts = torchsparcs.report.about.about(result)
+    (said,) = [dict(part["facts"]) for part in parts if part["title"] == "What the data decided"]
+    assert said["rows"] == "4 rows without a target left out."
+    assert said["columns"].startswith("1 of 6 columns are of the kind that was asked for")
+    assert said["text as numbers"].startswith("paid with a decimal comma: is read so; --kind")
+    assert said["text as dates"].startswith("met, the day first: is read so; --kind")
+    assert said["as if missing"].startswith("? in age: and what else")
+    assert said["rare texts"].startswith("all but 8 of street: count as one")
+    assert said["left out"].startswith("key (text that hardly repeats): nothing")
 
 
 def replaced(result, preprocessing):

@@ -18,7 +18,13 @@ from torchsparcs.files.visible import visible, visible_lines
 from torchsparcs.report.about import made_with
 from torchsparcs.report.columns import priced_columns
 from torchsparcs.report.excerpt import excerpt, layers_in_short
-from torchsparcs.report.wording import bytes_of_chip, counted, ended_by, judged_by
+from torchsparcs.report.wording import (
+    beside_one_answer,
+    bytes_of_chip,
+    counted,
+    ended_by,
+    judged_by,
+)
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.searching.scoring import Scoring
 from torchsparcs.tables.target import Target
@@ -173,6 +179,7 @@ def _verdict(result: SearchResult, pick: str | int) -> Text:
         (f"{pick}: {picked.architecture}", "bold"),
         f"; {picked.parameters:,} parameters{_more(result, picked)}, {scoring.label} {told} "
         f"{judged}{compared}.{_columns_read(result, picked)}",
+        f" {alone}" if (alone := beside_one_answer(result, picked)) else "",
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from torchsparcs.export.predicting import error_of
 from torchsparcs.files.visible import shortened
+from torchsparcs.report.choices import choices, sample_words
 from torchsparcs.report.columns import kinds_words
 from torchsparcs.report.wording import counted, ended_by, judged_by, shape_words
 from torchsparcs.searching.result import SearchResult
@@ -20,7 +21,7 @@ def about(result: SearchResult) -> list[dict[str, Any]]:
     sections: dict[str, Mapping[str, str | None]] = {
         "Data": _data(result),
         "Search": _search(result),
-        **({} if result.preprocessing is None else {"What the data decided": _choices(result)}),
+        **({} if result.preprocessing is None else {"What the data decided": choices(result)}),
         "Settings": _settings(result),
         "Made with": made_with(result.settings),
     }
@@ -36,7 +37,7 @@ def _data(result: SearchResult) -> dict[str, str | None]:
     return {
         "name": shortened(settings.get("data", "not recorded" if is_table else "")),
         "rows": f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}",
-        "searched on": _sample(settings),
+        "searched on": sample_words(settings),
         "row": None if is_table else shape_words(result),
         "columns": kinds_words(result.inputs.columns) if is_table else None,
         "dropped": ", ".join(map(shortened, settings.get("dropped", []))),
@@ -44,14 +45,6 @@ def _data(result: SearchResult) -> dict[str, str | None]:
         "judged by": _score(result),
         **_aim(result, result.target),
     }
-
-
-def _sample(settings: dict[str, Any]) -> str | None:
-    """The rows of the sample, where there was one."""
-    searched = settings.get("rows_searched", settings["rows"])
-    if searched >= settings["rows"]:
-        return None
-    return f"{searched:,} of the rows; what was found, fitted to all and judged by the others"
 
 
 def _score(result: SearchResult) -> str:
@@ -71,64 +64,6 @@ def _teacher(settings: Mapping[str, Any]) -> str | None:
     if settings.get("teacher_is_refitted"):
         return f"{name}, fitted again so that it answers no row that it has seen"
     return name
-
-
-def _choices(result: SearchResult) -> dict[str, str | None]:
-    """What was chosen by the data, a sentence each, and the option that forces it."""
-    settings, target, columns = result.settings, result.target, result.inputs.columns
-    told = sum(column.gaps == "told" for column in columns)
-    left = [shortened(c.name) for c in columns if c.kind in ("constant", "identifier")]
-    is_default = settings.get("scoring_is_auto", True)
-    heat = result.pick(settings.get("pick", "smallest")).temperature
-    kind = "numbers" if target.classes is None else f"{len(target.classes)} classes"
-    return {
-        "task": f"The target is taken as {kind}; --task says otherwise.",
-        "columns": (
-            f"Of {counted(len(columns), 'column')}, "
-            f"{sum(c.is_chosen for c in columns):,} are of a kind that was asked for, the others "
-            "of the one that their entries show; --kind COL=KIND says otherwise."
-        ),
-        "left out": (
-            f"{', '.join([*left[:MOST_OUTPUTS], *_rest(len(left) - MOST_OUTPUTS)])}: nothing can "
-            "be learnt from them; --kind COL=number or COL=text keeps one that varies."
-            if left
-            else None
-        ),
-        "gaps": (
-            f"{counted(told, 'column')} had missing values, which are filled in and told to the "
-            "network by an input that may be dropped; --drop COL leaves a column out."
-            if told
-            else None
-        ),
-        "score": (
-            f"Networks are compared by {result.scoring.label}, "
-            f"{'the default for such a target' if is_default else 'as asked for'}; --scoring "
-            "chooses another."
-        ),
-        "rows that judge": (
-            f"Scores are of {judged_by(settings)}; --validation, --group or --time choose others."
-        ),
-        "training": (
-            f"Networks of up to {' → '.join(map(str, settings['widths']))} were trained, as long "
-            "as so many rows need; --widths and --steps choose otherwise."
-        ),
-        "probabilities": (
-            None
-            if target.classes is None
-            else "They are as they were fitted, as asked for."
-            if not settings.get("calibrate", True)
-            else f"{_heat(heat)}; --no-calibration leaves them as they were fitted."
-        ),
-        "sample": (
-            f"{_sample(settings)}; --sample N chooses how many." if _sample(settings) else None
-        ),
-    }
-
-
-def _heat(temperature: float) -> str:
-    if temperature == 1:
-        return "They hold as they were fitted"
-    return f"Outputs were divided by {temperature:.3g}, so that they hold on rows that judge"
 
 
 def _aim(result: SearchResult, target: Target) -> dict[str, str]:

@@ -110,6 +110,7 @@ class Settings(TypedDict):
     way: NotRequired[str]
     rows_seen: NotRequired[Count]
     rows_searched: NotRequired[Count]
+    rows_without_target: NotRequired[Count]
     penalty_weights: NotRequired[list[float]]
     max_parameters: NotRequired[Count | None]
     max_bytes: NotRequired[Count | None]

@@ -1,0 +1,160 @@
+"""What the data decided, a sentence for each choice, and the option that forces it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torchsparcs.files.visible import shortened
+from torchsparcs.report.columns import LEFT_OUT, MARKS, order_words
+from torchsparcs.report.wording import counted, judged_by
+from torchsparcs.searching.result import SearchResult
+from torchsparcs.tables.encoding import Column
+
+MOST_NAMED = 10  # columns, one by one
+REASONS = {"constant": "one value", "identifier": "an identifier"}
+
+
+def choices(result: SearchResult) -> dict[str, str | None]:
+    """The choices of a search of a table, by what was chosen; None for what there was none of."""
+    settings, columns = result.settings, result.inputs.columns
+    return {
+        "task": _task(result),
+        "rows": _rows(settings),
+        "columns": _kinds(columns),
+        **_readings(columns),
+        "left out": _left_out(columns),
+        "gaps": _gaps(columns),
+        "score": (
+            f"Networks are compared by {result.scoring.label}, "
+            f"{'the default for such a target' if _is_default(settings) else 'as asked for'}; "
+            "--scoring chooses another."
+        ),
+        "rows that judge": (
+            f"Scores are of {judged_by(settings)}; --validation, --group or --time choose others."
+        ),
+        "training": _training(result),
+        "probabilities": _probabilities(result),
+        "sample": (
+            f"{sample_words(settings)}; --sample N chooses how many."
+            if sample_words(settings)
+            else None
+        ),
+    }
+
+
+def sample_words(settings: Mapping[str, Any]) -> str | None:
+    """The rows of the sample, where there was one."""
+    searched = settings.get("rows_searched", settings["rows"])
+    if searched >= settings["rows"]:
+        return None
+    return f"{searched:,} of the rows; what was found, fitted to all and judged by the others"
+
+
+def _is_default(settings: Mapping[str, Any]) -> bool:
+    return bool(settings.get("scoring_is_auto", True))
+
+
+def _task(result: SearchResult) -> str:
+    classes = result.target.classes
+    kind = "numbers" if classes is None else f"{len(classes)} classes"
+    return f"The target is taken as {kind}; --task says otherwise."
+
+
+def _rows(settings: Mapping[str, Any]) -> str | None:
+    without = settings.get("rows_without_target", 0)
+    return f"{counted(without, 'row')} without a target left out." if without else None
+
+
+def _kinds(columns: Sequence[Column]) -> str:
+    chosen = sum(column.is_chosen for column in columns)
+    kinds = "The kind of each column is the one that its entries show"
+    if chosen:
+        kinds = (
+            f"{chosen:,} of {counted(len(columns), 'column')} are of the kind that was asked for, "
+            "the others of the one that their entries show"
+        )
+    return f"{kinds}; --kind COL=KIND says otherwise."
+
+
+def _readings(columns: Sequence[Column]) -> dict[str, str | None]:
+    """How text was read, of columns whose kind nobody chose."""
+    guessed = [column for column in columns if not column.is_chosen]
+    return {
+        "text as numbers": _sentence(
+            [
+                f"{shortened(column.name)} with a decimal {MARKS[column.writing.decimal]}"
+                for column in guessed
+                if column.writing is not None
+            ],
+            "is read so; --kind COL=text leaves it text.",
+        ),
+        "text as dates": _sentence(
+            [
+                f"{shortened(column.name)}{order_words(column)}"
+                for column in guessed
+                if column.kind == "date" and column.order
+            ],
+            "is read so; --kind COL=day-month-year, month-day-year or text says otherwise.",
+        ),
+        "as if missing": _sentence(
+            [f"{shortened(c.stray)} in {shortened(c.name)}" for c in guessed if c.stray],
+            "and what else is neither number nor date there, as nearly all others are; --kind "
+            "COL=text keeps it.",
+        ),
+        "rare texts": _sentence(
+            [
+                f"all but {len(column.categories or ()):,} of {shortened(column.name)}"
+                for column in columns
+                if column.kind == "text" and column.has_rest
+            ],
+            "count as one text, being rare; --drop COL leaves the column out.",
+        ),
+    }
+
+
+def _sentence(parts: Sequence[str], end: str) -> str | None:
+    """The first of the parts, and what is said of all; None where there are none."""
+    if not parts:
+        return None
+    more = [f"{len(parts) - MOST_NAMED:,} more"] if len(parts) > MOST_NAMED else []
+    return f"{'; '.join([*parts[:MOST_NAMED], *more])}: {end}"
+
+
+def _left_out(columns: Sequence[Column]) -> str | None:
+    left = [column for column in columns if column.kind in LEFT_OUT]
+    return _sentence(
+        [f"{shortened(c.name)} ({c.reason or REASONS[c.kind]})" for c in left],
+        "nothing can be learnt from them; --kind COL=number or COL=text keeps what varies and, as "
+        "text, repeats.",
+    )
+
+
+def _gaps(columns: Sequence[Column]) -> str | None:
+    gappy = sum(column.gaps != "none" for column in columns)
+    if not gappy:
+        return None
+    return (
+        f"{counted(gappy, 'column')} had missing values: in numbers and dates they count as the "
+        "mean, and an input that may be dropped tells of them; in text they are a category of "
+        "their own. --drop COL leaves a column out."
+    )
+
+
+def _training(result: SearchResult) -> str:
+    widths = " → ".join(map(str, result.settings["widths"]))
+    epochs = result.history.epochs
+    length = f", for {counted(epochs, 'epoch')}" if epochs else ""
+    return (
+        f"Networks of up to {widths} were trained{length}; --widths and --steps choose otherwise."
+    )
+
+
+def _probabilities(result: SearchResult) -> str | None:
+    if result.target.classes is None:
+        return None
+    if not result.settings.get("calibrate", True):
+        return "They are as they were fitted, as asked for."
+    heat = result.pick(result.settings.get("pick", "smallest")).temperature
+    words = f"Outputs were divided by {heat:.3g}, so that they hold on rows that judge"
+    if heat == 1:
+        words = "They hold as they were fitted on rows that judge"
+    return f"{words}; --no-calibration leaves them as they were fitted."
