@@ -107,10 +107,10 @@ def test_how_text_was_read_is_said():
     (said,) = [dict(part["facts"]) for part in parts if part["title"] == "What the data decided"]
     assert said["rows"] == "4 rows without a target left out."
     assert said["columns"].startswith("1 of 6 columns are of the kind that was asked for")
-    assert said["text as numbers"].startswith("paid with a decimal comma: is read so; --kind")
-    assert said["text as dates"].startswith("met, the day first: is read so; --kind")
-    assert said["as if missing"].startswith("? in age: and what else")
-    assert said["rare texts"].startswith("all but 8 of street: count as one")
+    assert said["text as numbers"].startswith("paid (decimal comma): read as numbers; --kind")
+    assert said["text as dates"].startswith("met (the day first): read as dates; --kind")
+    assert said["as if missing"].startswith("age (like ?): what is no number")
+    assert said["rare texts"].startswith("street (all but 8): texts that count as")
     assert said["left out"].startswith("key (text that hardly repeats): nothing")
 
 

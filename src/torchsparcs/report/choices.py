@@ -21,7 +21,6 @@ def choices(result: SearchResult) -> dict[str, str | None]:
         "rows": _rows(settings),
         "columns": _kinds(columns),
         **_readings(columns),
-        "left out": _left_out(columns),
         "gaps": _gaps(columns),
         "score": (
             f"Networks are compared by {result.scoring.label}, "
@@ -79,53 +78,42 @@ def _readings(columns: Sequence[Column]) -> dict[str, str | None]:
     """How text was read, of columns whose kind nobody chose."""
     guessed = [column for column in columns if not column.is_chosen]
     return {
-        "text as numbers": _sentence(
-            [
-                f"{shortened(column.name)} with a decimal {MARKS[column.writing.decimal]}"
-                for column in guessed
-                if column.writing is not None
-            ],
-            "is read so; --kind COL=text leaves it text.",
+        "text as numbers": _listed(
+            [(c, f"decimal {MARKS[c.writing.decimal]}") for c in guessed if c.writing],
+            "read as numbers; --kind COL=text leaves them text.",
         ),
-        "text as dates": _sentence(
-            [
-                f"{shortened(column.name)}{order_words(column)}"
-                for column in guessed
-                if column.kind == "date" and column.order
-            ],
-            "is read so; --kind COL=day-month-year, month-day-year or text says otherwise.",
+        "text as dates": _listed(
+            [(c, order_words(c)) for c in guessed if c.kind == "date" and c.order],
+            "read as dates; --kind COL=day-month-year, month-day-year or text says otherwise.",
         ),
-        "as if missing": _sentence(
-            [f"{shortened(c.stray)} in {shortened(c.name)}" for c in guessed if c.stray],
-            "and what else is neither number nor date there, as nearly all others are; --kind "
+        "as if missing": _listed(
+            [(c, f"like {shortened(c.stray)}") for c in guessed if c.stray],
+            "what is no number or date counts as missing, as nearly all others are; --kind "
             "COL=text keeps it.",
         ),
-        "rare texts": _sentence(
+        "rare texts": _listed(
             [
-                f"all but {len(column.categories or ()):,} of {shortened(column.name)}"
-                for column in columns
-                if column.kind == "text" and column.has_rest
+                (c, f"all but {len(c.categories or ()):,}")
+                for c in columns
+                if c.kind == "text" and c.has_rest
             ],
-            "count as one text, being rare; --drop COL leaves the column out.",
+            "texts that count as one, being rare; --drop COL leaves the column out.",
+        ),
+        "left out": _listed(
+            [(c, c.reason or REASONS[c.kind]) for c in columns if c.kind in LEFT_OUT],
+            "nothing can be learnt from them; --kind COL=number or COL=text keeps what varies and, "
+            "as text, repeats.",
         ),
     }
 
 
-def _sentence(parts: Sequence[str], end: str) -> str | None:
-    """The first of the parts, and what is said of all; None where there are none."""
-    if not parts:
+def _listed(found: Sequence[tuple[Column, str]], end: str) -> str | None:
+    """Columns by name, a word about each, and what is said of all; None where there are none."""
+    if not found:
         return None
-    more = [f"{len(parts) - MOST_NAMED:,} more"] if len(parts) > MOST_NAMED else []
-    return f"{'; '.join([*parts[:MOST_NAMED], *more])}: {end}"
-
-
-def _left_out(columns: Sequence[Column]) -> str | None:
-    left = [column for column in columns if column.kind in LEFT_OUT]
-    return _sentence(
-        [f"{shortened(c.name)} ({c.reason or REASONS[c.kind]})" for c in left],
-        "nothing can be learnt from them; --kind COL=number or COL=text keeps what varies and, as "
-        "text, repeats.",
-    )
+    names = [f"{shortened(column.name)} ({word})" for column, word in found[:MOST_NAMED]]
+    names += [f"{len(found) - MOST_NAMED:,} more"] if len(found) > MOST_NAMED else []
+    return f"{', '.join(names)}: {end}"
 
 
 def _gaps(columns: Sequence[Column]) -> str | None:

@@ -11,8 +11,8 @@ from torchsparcs.searching.result import Candidate, SearchResult
 from torchsparcs.tables.encoding import Column
 
 MARKS = {".": "point", ",": "comma"}
-CLOCK = ", the time of a clock"
-ORDERS = {"": "", "%d": ", the day first", "%Y": ", the year first", "%H": CLOCK, "%I": CLOCK}
+CLOCK = "the time of a clock"
+ORDERS = {"%d": "the day first", "%Y": "the year first", "%H": CLOCK, "%I": CLOCK}
 LEFT_OUT = ("constant", "identifier")
 MOST_COLUMNS = 200  # of the table, one by one
 MOST_PRICED = 20  # of a network, by name
@@ -95,19 +95,20 @@ def _content(column: Column, mean: Sequence[float], scale: Sequence[float]) -> s
 def _words(column: Column, mean: Sequence[float], scale: Sequence[float]) -> str:
     count, reason = len(column.categories or ()), column.reason or "identifier or free text"
     unit = f" {visible(column.writing.unit)}" if column.writing and column.writing.unit else ""
+    order = f", {order_words(column)}" if column.order else ""
     return {
         "number": lambda: f"number, {mean[0]:.4g} ± {scale[0]:.4g}{unit}",
         "text": lambda: f"text, {count:,} categories{' and others as one' * column.has_rest}",
         "ordered": lambda: f"{count:,} ordered categories",
-        "date": lambda: f"date{order_words(column)}, {count:,} parts of a calendar",
+        "date": lambda: f"date{order}, {count:,} parts of a calendar",
         "constant": lambda: "constant, left out",
         "identifier": lambda: f"{reason}, left out",
     }[column.kind]()
 
 
 def order_words(column: Column) -> str:
-    """How dates are written that are text: ", the day first"; "" for ISO 8601."""
-    return ORDERS.get(column.order[:2], ", the month first")
+    """How dates are written that are text and not as ISO 8601 has it: "the day first"."""
+    return ORDERS.get(column.order[:2], "the month first")
 
 
 def kinds_words(columns: Sequence[Column]) -> str:

@@ -157,7 +157,10 @@ def without_blanks(values: np.ndarray) -> np.ndarray:
     array(['a', None, None], dtype=object)
     """
     is_blank = np.array([isinstance(each, str) and not each.strip() for each in values.tolist()])
-    return np.where(is_blank, None, values) if is_blank.any() else values
+    if is_blank.any():
+        values = values.copy()
+        values[is_blank] = None
+    return values
 
 
 def _local(series: Any) -> np.ndarray:
