@@ -27,13 +27,15 @@ def test_columns_and_where_their_encoded_ones_are():
     pair = [dataclasses.replace(small.best(), network=each) for each in (network, other)]
     result = dataclasses.replace(result, front=tuple(pair))
     assert columns_of(result)["rows"] == [  # by the smallest network that reads them
-        ["n", "number, 2.5 ± 1.708", 3, 4, 2, None],
-        ["t", "text, 3 categories", 0, 3, 3, None],
-        ["k", "constant, left out", 3, 3, None, None],
+        ["n", "number, 2.5 ± 1.708", 3, 4, 2, None, None],
+        ["t", "text, 3 categories", 0, 3, 3, None, None],
+        ["k", "constant, left out", 3, 3, None, None, None],
     ]
     known = {**result.settings, "relevance": {"n": 1.0, "t": 0.25}}
     asked = dataclasses.replace(result, settings=known)
     assert [row[-1] for row in columns_of(asked)["rows"]] == [1.0, 0.25, None]
+    asked = dataclasses.replace(result, settings={**known, "worth": {"n": 0.01, "t": 0.2}})
+    assert [row[0] for row in columns_of(asked)["rows"]] == ["t", "n", "k"]
     network = CompactNetwork([4, 1], [(1, 0)], reads=(0, 1))
     candidate = dataclasses.replace(small.best(), network=network)
     assert columns_words(result, candidate) == "on 1 of 3 columns"

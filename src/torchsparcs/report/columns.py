@@ -28,25 +28,27 @@ KINDS = {
 
 
 def columns_of(result: SearchResult) -> dict[str, Any] | None:
-    """Name, content, start and end of its inputs, smallest network and relevance of each column.
+    """Name, content, start and end of its inputs, smallest network, worth and relevance of columns.
 
-    They are in the order in which the front would let them go, the last ones first: of the
-    parameters of the smallest network that reads them; None where none does. The relevance is None
-    where ``input_relevance`` was not asked to keep it.
+    They are in the order of their worth, and of the same in that in which the front would let them
+    go, the last ones first: of the parameters of the smallest network that reads them; None where
+    none does. Worth and relevance are None where ``importance`` and ``input_relevance`` were not
+    asked to keep them.
     """
     if result.preprocessing is None:
         return None
     inputs, place = result.inputs, 0
     rows: list[list[Any]] = []
-    smallest, relevance = _smallest_readers(result), result.settings.get("relevance", {})
+    smallest = _smallest_readers(result)
+    worth, relevance = (result.settings.get(name, {}) for name in ("worth", "relevance"))
     for column in inputs.columns:
         width = len(column.encoded_names)
         content = _content(column, inputs.mean[place:], inputs.scale[place:])
         reader = smallest.get(column.name)
-        known = relevance.get(column.name)
-        rows.append([shortened(column.name), content, place, place + width, reader, known])
+        known = worth.get(column.name), relevance.get(column.name)
+        rows.append([shortened(column.name), content, place, place + width, reader, *known])
         place += width
-    rows.sort(key=lambda row: math.inf if row[4] is None else row[4])
+    rows.sort(key=lambda row: (-(row[5] or 0.0), math.inf if row[4] is None else row[4]))
     return {"rows": rows[:MOST_COLUMNS], "more": max(0, len(rows) - MOST_COLUMNS)}
 
 
