@@ -406,6 +406,12 @@ class TestStrays:
         np.testing.assert_allclose(statistics.fitted().mean, whole.mean)
         assert statistics.strays["a"] == 5
 
+    def test_a_target_of_numbers_has_none(self):
+        texts = np.array([f"{i}.5" if i % 40 else "?" for i in range(80)], dtype=object)
+        with pytest.raises(ValueError, match=r"numbers or classes in 'y'. Got numbers and.* '\?'"):
+            Target.fit(texts)
+        assert Target.fit(np.resize(texts[:38], 380), "classification").outputs == 38
+
     def test_as_text_if_somebody_says_so(self):
         texts = [f"{i % 50}" if i % 40 else "?" for i in range(200)]
         table = pd.DataFrame({"a": texts, "b": np.arange(200) % 7})

@@ -58,6 +58,7 @@ SHEET = [[*TABLE], *TABLE.to_numpy(dtype=object).tolist()]
 FILES = {
     "house.csv": TABLE.to_csv(index=False).encode(),
     "house.CSV": b"\xef\xbb\xbf" + TABLE.to_csv(index=False).encode(),
+    "house.txt": TABLE.to_csv(index=False, sep="\t").encode(),
     "house.tsv": TABLE.to_csv(index=False, sep="\t").encode(),
     "semicolons.csv": TABLE.to_csv(index=False, sep=";").encode(),
     "bars.csv": b'a|b|"c d"|price\n1|0.5|x|10.5\n2|1.5|y,z|20\n',

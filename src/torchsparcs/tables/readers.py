@@ -16,8 +16,10 @@ from torchsparcs.tables.whole_files import read_arrow, read_excel, read_json_lin
 FILES: dict[str, type[TextFile] | type[ParquetFiles]] = {
     ".csv": TextFile,
     ".tsv": TextFile,
+    ".txt": TextFile,
     ".csv.gz": TextFile,
     ".tsv.gz": TextFile,
+    ".txt.gz": TextFile,
     ".parquet": ParquetFiles,
 }
 # Files that are read whole.

@@ -49,10 +49,10 @@ def recognised(table: Table, index: int) -> Column:
             return Column(name, (), "identifier", reason=EITHER)
     if writing := Writing.of(dict.fromkeys(entries_of(values))):
         return Column(name, writing=writing)
-    return _mostly(name, values) or Column(name, (), "text")
+    return mostly(name, values) or Column(name, (), "text")
 
 
-def _mostly(name: str, values: np.ndarray) -> Column | None:
+def mostly(name: str, values: np.ndarray) -> Column | None:
     """A column that holds numbers, or dates, but for a few entries; None where it does not.
 
     The few are one text in at most half of the rows, such as "?", or any in a few of the rows. So
