@@ -2,7 +2,8 @@
 
     python benchmarks/chips.py
 
-The records are those of c_latency.py, generated_c.py, cycles.py, flash.py and flash_front.py.
+The records are those of c_latency.py, generated_c.py, code_fuzz.py, cycles.py, flash.py and
+flash_front.py.
 """
 
 import json
@@ -14,7 +15,7 @@ from statistics import mean, median
 from marking import filled, rewrite
 from recording import RESULTS
 
-RECORDS = ("c_latency", "generated_c", "cycles", "flash", "flash_front")
+RECORDS = ("c_latency", "generated_c", "code_fuzz", "cycles", "flash", "flash_front")
 DOCS = RESULTS.parent
 PAGES = (DOCS / "results.md", DOCS / "how-to" / "microcontrollers.md")
 CHIPS = {"cortex-m4": "Cortex-M4", "cortex-m0": "Cortex-M0", "avr": "AVR", "x86": "x86"}
@@ -65,6 +66,13 @@ def difference(found: dict) -> str:
         f"the largest difference from torch is {digits} · 10{str(int(power)).translate(RAISED)} of "
         "the largest output"
     )
+
+
+def fuzzed(found: dict) -> str:
+    """How many hostile rows there were, and what they did."""
+    record = found["code_fuzz"]
+    drawn = f"{record['networks']} networks and {record['rows']:,} rows of hostile numbers"
+    return f"{drawn}, {len(record['found']) or 'nothing'} found"
 
 
 def int8_score(found: dict) -> str:
@@ -264,6 +272,7 @@ SENTENCES = {
     each.__name__: each
     for each in (
         difference,
+        fuzzed,
         int8_score,
         shares,
         share,

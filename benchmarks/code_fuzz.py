@@ -1,7 +1,8 @@
 """Does generated C ever do more than answer, whatever the bits of its input?
 
 Networks drawn as in flash.py leave as C, in float and in int8, and are compiled with the sanitizers
-for addresses and undefined behaviour, conversions of floats included. Each then meets rows of
+for addresses and undefined behaviour, conversions of floats included; in int8 also as chips have
+it that have no floats, which compute with their bits. Each then meets rows of
 hostile numbers: random bits, NaN, infinities, the ends of float32, denormals, codes and what is
 next to them. An answer has to be a class that there is, probabilities of int8 have to be shares,
 and its values finite.
@@ -21,7 +22,7 @@ from recording import RESULTS, record
 from torchsparcs import to_c
 
 SANITIZERS = "address,undefined,float-cast-overflow,float-divide-by-zero"
-COMPILERS = ("gcc", "clang")
+BUILDS = {"float": ("gcc", "clang"), "int8": ("gcc", "clang", "gcc -DMODEL_WITHOUT_FLOATS")}
 HOST = """#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ VALUES = "        model_predict(x, y);\n"
 
 
 def fuzzed(network: object, kind: str, seed: int, rows: int, folder: Path) -> list[str]:
-    """What was found in one network, by each compiler."""
+    """What was found in one network, by each of its builds."""
     to_c(network, folder / "model.h")
     text = (folder / "model.h").read_text()
     checks = FINITE if kind == "int8" else ""
@@ -99,13 +100,13 @@ def fuzzed(network: object, kind: str, seed: int, rows: int, folder: Path) -> li
         checks += VALUE if re.search(r"model_predict\(const float \*x\)", text) else VALUES
     (folder / "host.c").write_text(HOST.format(seed=seed + 1, rows=rows, checks=checks))
     found = []
-    for compiler in COMPILERS:
-        command = [compiler, "-std=c99", "-O1", "-g", f"-fsanitize={SANITIZERS}"]
+    for build in BUILDS[kind]:
+        command = [*build.split(), "-std=c99", "-O1", "-g", f"-fsanitize={SANITIZERS}"]
         command += ["-fno-sanitize-recover=all", "host.c", "-o", "host", "-lm"]
         subprocess.run(command, cwd=folder, check=True)
         run = subprocess.run([folder / "host"], capture_output=True, text=True)
         if run.returncode:
-            found.append(f"{compiler}, seed {seed}, {kind}: {(run.stdout + run.stderr)[:500]}")
+            found.append(f"{build}, seed {seed}, {kind}: {(run.stdout + run.stderr)[:500]}")
     return found
 
 
@@ -116,7 +117,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     networks = [(s, each) for s in range(arguments.networks) for each in drawn(s)]
-    rows = -(-arguments.rows // (len(networks) * len(COMPILERS)))
+    builds = sum(len(BUILDS[each.kind]) for _, each in networks)
+    rows = -(-arguments.rows // builds)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for seed, each in networks:
@@ -124,9 +126,9 @@ def main() -> None:
             print(f"{seed} {each.kind}: {len(found)} found", flush=True)
     results = {
         "sanitizers": SANITIZERS,
-        "compilers": COMPILERS,
+        "builds": BUILDS,
         "networks": len(networks),
-        "rows": rows * len(networks) * len(COMPILERS),
+        "rows": rows * builds,
         "found": found,
     }
     print(record("code_fuzz", "cpu", results, arguments.out))

@@ -49,6 +49,7 @@ STARTING = 300  # seconds until a process answers for the first time
 KNOWN = ("loaded", "ValueError", "FileNotFoundError")
 FORGET = Path("/proc/self/clear_refs")
 MEASURES_MEMORY = os.access(FORGET, os.W_OK)
+NEEDS = {"parquet": "pyarrow", "feather": "pyarrow", "xlsx": "openpyxl", "sqlite": "sqlalchemy"}
 # A folder that goes on with a search takes longest: it is one of five.
 FOLDERS = (*["folder of a table", "folder of a network"] * 2, "unfinished folder")
 
@@ -263,9 +264,9 @@ def main() -> None:
     share = 100 if arguments.quick else 1
     end_with_what_was_begun()
     asked = arguments.kinds or [*FOLDERS, *FILES]
-    if not find_spec("pyarrow"):
-        asked = [name for name in asked if name != "parquet"]
-        print("Parquet is left out: there is no pyarrow here", flush=True)
+    for name in [name for name in asked if not find_spec(NEEDS.get(name, "torch"))]:
+        asked.remove(name)
+        print(f"{name} is left out: there is no {NEEDS[name]} here", flush=True)
     if not MEASURES_MEMORY:
         print(f"memory is not measured: {FORGET} cannot be written here", flush=True)
     groups = {

@@ -42,19 +42,23 @@ def recorded() -> dict[str, dict]:
     return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
 
 
+def reduced(name: str) -> dict[str, dict]:
+    """The results of an experiment under other settings of it, by their file."""
+    files = {path.stem: path.read_text() for path in sorted(RESULTS.glob(f"{name}-*.json"))}
+    found = {stem: json.loads(text) for stem, text in files.items() if stem not in EXPERIMENTS}
+    return {stem: content for stem, content in found.items() if content["experiment"] == name}
+
+
 def variants(name: str) -> str:
     """What was seen of an experiment's claims under other settings of it."""
     parts = []
-    for path in sorted(RESULTS.glob(f"{name}-*.json")):
-        content = json.loads(path.read_text())
-        if path.stem in EXPERIMENTS or content["experiment"] != name:
-            continue
+    for stem, content in reduced(name).items():
         rows = [
             f"| {claim.says} | {claim.found} | {'yes' if claim.held else '**no**'} |"
             for claim in EXPERIMENTS[name].claims(content)
         ]
         made = f"on {content['hardware']}, torch {content['versions']['torch']}, {content['date']}"
-        head = [f"### {path.stem}", "", f"`{content['command']}` {made}; not in the verdicts.", ""]
+        head = [f"### {stem}", "", f"`{content['command']}` {made}; not in the verdicts.", ""]
         table = ["| to be seen | seen |  |", "| --- | --- | --- |", *rows, ""]
         parts.append("\n".join([*head, *table]))
     return "\n".join(parts)
@@ -93,20 +97,29 @@ def overview() -> str:
     return "\n".join([OVERVIEW, *lines, durations()])
 
 
+def shown_whole() -> dict[str, dict]:
+    """What has a page with its figures: full runs and, where there is none, all others."""
+    known = recorded()
+    each = ({name: known[name]} if name in known else reduced(name) for name in EXPERIMENTS)
+    return {stem: content for own in each for stem, content in own.items()}
+
+
 def page() -> str:
     parts = [HEAD, overview()]
-    for name, content in recorded().items():
-        text = written_page(EXPERIMENTS[name], content, figures=f"figures/{name}/")
-        parts += [text.replace("# ", "## ", 1), *filter(None, [variants(name)])]
+    for stem, content in shown_whole().items():
+        experiment = EXPERIMENTS[content["experiment"]]
+        text = written_page(experiment, content, figures=f"figures/{stem}/")
+        parts.append(text.replace("# ", "## ", 1))
+        parts += filter(None, [variants(stem)])
     return "\n".join(parts)
 
 
 def main() -> None:
-    for name, content in recorded().items():
-        folder = DOCS / "figures" / name
-        record = f"results/{name}.json"
+    for stem, content in shown_whole().items():
+        folder, record = DOCS / "figures" / stem, f"results/{stem}.json"
+        figures = EXPERIMENTS[content["experiment"]].draw(content)
         shown = {record: (DOCS / record).read_bytes()}
-        write_figures(EXPERIMENTS[name].draw(content), folder, endings=("svg",), shown=shown)
+        write_figures(figures, folder, endings=("svg",), shown=shown)
     (DOCS / "reproduction.md").write_text(page())
     (Path(experiments.__file__).parent / FILE).write_text(verdicts())
 

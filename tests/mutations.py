@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import struct
 import warnings
 import zipfile
@@ -489,3 +490,74 @@ def damaged_parquet(content: bytes, draw: Random) -> bytes:
             )
             footer = footer[:place] + number + footer[place + draw.choice((0, 1, 2)) :]
     return content[:start] + footer + len(footer).to_bytes(4, "little") + content[-4:]
+
+
+# --- Arrow, Excel, JSON lines ---------------------------------------------------------------------
+
+
+def damaged_arrow(content: bytes, draw: Random) -> bytes:
+    """The numbers of its messages, which lie at multiples of four."""
+    if draw.random() < 0.3:
+        return damaged_bytes(content, draw)
+    for _ in range(draw.choice((1, 1, 2, 4))):
+        place, size = 4 * draw.randrange(len(content) // 4), draw.choice((1, 2, 4, 8))
+        number = draw.choice((*NUMBERS, 8, 16, 2**20)) % 256**size
+        content = content[:place] + number.to_bytes(size, "little") + content[place + size :]
+    return content
+
+
+ENTRIES = (
+    *(b"0", b"-1", b"1e999", b"nan", b"", b"A1", b"XFD1", b"AAAA1", b"A99999999", b"99999999999"),
+    *(
+        b"s",
+        b"d",
+        b"b",
+        b"e",
+        b"n",
+        b"inlineStr",
+        b"../../a.xml",
+        b"&a;",
+        b"\xff",
+        b"<",
+        b"x" * 9999,
+    ),
+)
+
+
+def damaged_workbook(content: bytes, draw: Random) -> bytes:
+    """What stands in the XML of its members, and the directory of the zip."""
+    kind = draw.randrange(10)
+    if kind == 0:
+        return damaged_bytes(content, draw)
+    if kind == 1:
+        return _other_directory(content, draw)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = [(name, archive.read(name)) for name in archive.namelist()]
+    place = draw.randrange(len(members))
+    name, text = members.pop(place)
+    if kind > 2:
+        for _ in range(draw.choice((1, 1, 2, 4))):
+            text = _other_entry(text, draw) if kind > 4 else damaged_bytes(text, draw)
+        members.append((name, text))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members:
+            archive.writestr(name, text)
+    return packed.getvalue()
+
+
+def _other_entry(text: bytes, draw: Random) -> bytes:
+    """Another value of an attribute, or between two tags."""
+    found = [*re.finditer(rb'(?<==")[^"]*(?=")|(?<=>)[^<]*(?=<)', text)]
+    if not found:
+        return text
+    start, stop = draw.choice(found).span()
+    return text[:start] + draw.choice(ENTRIES) + text[stop:]
+
+
+def damaged_lines(content: bytes, draw: Random) -> bytes:
+    """One line of JSON says something else."""
+    lines = content.split(b"\n")
+    place = draw.randrange(len(lines))
+    lines[place] = damaged_json(lines[place] or b"{}", draw).replace(b"\n", b" ")
+    return damaged_text(content, draw) if draw.random() < 0.3 else b"\n".join(lines)

@@ -3,10 +3,11 @@
 import contextlib
 import gzip
 import io
+import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -16,8 +17,10 @@ from unittest.mock import patch
 import mutations
 import numpy as np
 import pandas as pd
+import pyarrow
 import torch
 from networks import randomised
+from pyarrow.feather import write_feather
 
 from torchsparcs import (
     CompactNetwork,
@@ -144,6 +147,19 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "csv.gz": lambda: _table("a.csv.gz", map(gzip.compress, TEXTS), mutations.damaged_gzip),
     "npz": lambda: _table("a.npz", (_npz(**arrays) for arrays in _tables()), mutations.damaged_npz),
     "parquet": lambda: _table("a.parquet", _parquets(), mutations.damaged_parquet),
+    "feather": lambda: _table("a.feather", _arrows(), mutations.damaged_arrow),
+    "xlsx": lambda: _table(
+        "a.xlsx", [_bytes(TABLE.to_excel, index=False)], mutations.damaged_workbook
+    ),
+    "jsonl": lambda: _table(
+        *("a.jsonl", [TABLE.to_json(orient="records", lines=True).encode()]),
+        mutations.damaged_lines,
+    ),
+    "sqlite": lambda: Kind(
+        ({"a.db": _database()},),
+        *(one("a.db", mutations.damaged_bytes), lambda path: load_dataset(f"sqlite:///{path}")),
+        *("a.db", lambda dataset: (dataset.X.dtypes, len(dataset.y))),
+    ),
     "images npz": lambda: Kind(
         tuple({"a.npz": c} for c in (_images(), _images(classes=np.array(["cat", "dog"])))),
         *(one("a.npz", mutations.damaged_npz), load_images, "a.npz"),
@@ -344,6 +360,35 @@ def _parquets() -> list[bytes]:
         table.to_parquet(file, **options)
         files.append(file.getvalue())
     return files
+
+
+def _bytes(write: Callable[..., Any], **options: Any) -> bytes:
+    """What is written to a file."""
+    file = io.BytesIO()
+    write(file, **options)
+    return file.getvalue()
+
+
+def _arrows() -> list[bytes]:
+    """Files and a stream, packed or not, with a dictionary."""
+    table = pyarrow.Table.from_pandas(TABLE.assign(kind=pd.Categorical(["u", "v", "u"])))
+    stream = io.BytesIO()
+    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    packed = [
+        _bytes(partial(write_feather, table), compression=name)
+        for name in ("zstd", "lz4", "uncompressed")
+    ]
+    return [*packed, stream.getvalue()]
+
+
+def _database() -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.db"
+        connection = sqlite3.connect(path)
+        TABLE.to_sql("rows", connection, index=False)
+        connection.close()
+        return path.read_bytes()
 
 
 def _images(**more: np.ndarray) -> bytes:

@@ -94,6 +94,25 @@ def test_in_a_loop_of_ones_own_inside_another_model():
     assert extract(model)["body"].down_proj.in_features == 1
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_each_tensor_has_one_name_so_that_trainers_can_save_it(name):
+    model, example, _ = MODELS[name]
+    spectral = spectralize(model, target="*", example=example)
+    tied = {*model.state_dict()} - {*dict(model.named_parameters())}
+    again = spectralize(model, target="*", example=example)
+    names = {*spectral.state_dict()} - {*dict(spectral.named_parameters())}
+    assert names == tied  # what the model ties itself, and buffers
+    for block in spectral_blocks(spectral):
+        nn.init.normal_(block.hidden_eigenvalues[0])
+    again.load_state_dict(spectral.state_dict())
+    assert torch.equal(answer(again, example), answer(spectral, example))
+    twin = copy.deepcopy(spectral)
+    assert torch.equal(answer(twin.double().float(), example), answer(spectral, example))
+    for block in spectral_blocks(twin):
+        nn.init.zeros_(block.hidden_eigenvalues[0])
+    assert not torch.equal(answer(twin, example), answer(spectral, example))
+
+
 def test_with_data_it_is_cut_further():
     torch.manual_seed(0)
     x = torch.randn(100, 5)
@@ -111,7 +130,7 @@ def test_with_data_it_is_cut_further():
     [
         (Functional(torch.sigmoid), {}, r"silent where nothing is written.*f\(0\) = 0"),
         (Functional(torch.tanh), {"hidden": [3]}, "neither hidden nor activation"),
-        (Functional(torch.tanh), {"target": "drop"}, r"Got 'drop'. There are ''"),
+        (Functional(torch.tanh), {"target": "drop"}, r"Got 'drop'. There are 'c_proj'\."),
     ],
 )
 def test_refusals(model, options, message):

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -342,6 +344,26 @@ class TestInsideALargerModule:
             extract(nn.Linear(3, 2))
 
 
+MEMORY = """
+import resource, torch
+from torchsparcs import SpectralNetwork, extract
+network = SpectralNetwork([1024, 2752, 1024])
+torch.nn.init.normal_(network.hidden_eigenvalues[0])
+extract(SpectralNetwork([3, 4, 2]))
+peak = lambda: 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+extract(network)
+print((peak() - before) / sum(4 * p.numel() for p in network.parameters()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts memory as Linux does")
+def test_the_memory_of_a_wide_block_is_some_copies_of_it():
+    """About 11 times its own; it once took twice that."""
+    said = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, check=True)
+    assert 2 < float(said.stdout) < 16
+
+
 class TestKeep:
     @pytest.mark.parametrize("activation", ["relu", "sigmoid"])
     def test_cuts_out_exactly_the_others(self, activation):
@@ -382,12 +404,14 @@ class TestKeep:
         with pytest.raises(ValueError, match="mask"):
             extract(SpectralNetwork([3, 4, 2]), keep=[mask])
 
-    def test_it_needs_the_network_itself(self):
-        model = nn.Sequential(SpectralNetwork([3, 4, 2]))
-        with pytest.raises(
-            ValueError, match=r"a SpectralNetwork itself where keep.* Got a Sequential"
-        ):
-            extract(model, keep=[torch.ones(4, dtype=torch.bool)])
+    def test_inside_a_model_it_needs_one_network(self):
+        network, body = randomised(SpectralNetwork([3, 4, 2]), 0), nn.Linear(3, 3)
+        keep = [torch.tensor([1, 0, 1, 0]).bool()]
+        cut, x = extract(nn.Sequential(body, network), keep=keep), torch.randn(6, 3)
+        torch.testing.assert_close(cut(x), extract(network, keep=keep)(body(x)))
+        several = nn.Sequential(network, SpectralNetwork([2, 4, 2]))
+        with pytest.raises(ValueError, match="Got SpectralNetwork, SpectralNetwork in a"):
+            extract(several, keep=keep)
 
 
 def test_the_iterated_rule_is_refused():

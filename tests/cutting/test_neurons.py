@@ -240,3 +240,19 @@ class TestBudget:
         direct = compact([4, 6, 3], SKIPPED).to_direct()
         small = rebuilt(cut_to(direct, X, 1))
         assert (small.widths, small.inputs_read) == ((4, 3), 1)
+
+    def test_signs_change_once_a_block_is_gone(self):
+        """One hidden layer written as two, its neurons the wrong way round: 49 numbers of 71.
+
+        max(h, 0) = h + max(−h, 0), and the skip connection has the sum of the h. Neurons of the
+        second layer may turn when they no longer hear the first.
+        """
+        direct = compact([4, 3, 2, 4], ALL).to_direct()
+        weights, bias, hidden, outputs = direct.weights, direct.bias, slice(5), slice(5, None)
+        weights[3:5, 4:7] *= 1e-4  # what the second layer hears of the first
+        weights[outputs, :4] = -weights[outputs, 4:] @ weights[hidden, :4]
+        bias[outputs] = -weights[outputs, 4:] @ bias[hidden]
+        small = cut_to(direct, X, 55)
+        assert (parameter_count(direct), parameter_count(small)) == (71, 49)
+        assert not small.weights[outputs, :4].any()
+        torch.testing.assert_close(rebuilt(small)(X), rebuilt(direct)(X), rtol=1e-2, atol=1e-2)

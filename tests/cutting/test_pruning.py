@@ -77,6 +77,19 @@ class TestTheCurve:
             pruned = evaluate(extract(net, keep=masks), data(), "regression")
             assert pruned.loss == pytest.approx(point.loss, rel=1e-5)
 
+    def test_inside_a_model_the_loss_is_that_of_the_model(self):
+        model = nn.Sequential(nn.Linear(3, 3), network(), nn.Tanh())
+        before = copy.deepcopy(model.state_dict())
+        curve = pruning_curve(model, data(), "regression")
+        for point in curve.points:
+            cut = extract(model, keep=curve.masks(point))
+            assert evaluate(cut, data(), "regression").loss == pytest.approx(point.loss, rel=1e-5)
+            assert point.parameters == cut[1].size.parameters
+        assert len({point.loss for point in curve.points}) > 3
+        assert all(map(torch.equal, model.state_dict().values(), before.values()))
+        with pytest.raises(ValueError, match=r"with one inside\. Got none in a Linear"):
+            pruning_curve(nn.Linear(3, 1), data(), "regression")
+
     @pytest.mark.parametrize("training", [True, False])
     def test_looking_changes_nothing(self, training):
         net = network(dead=0.3).train(training)

@@ -9,7 +9,16 @@ from models import Bert, Vit, gap
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from torchsparcs import RefineConfig, SpectralNetwork, evaluate, extract
+from torchsparcs import (
+    CompactChain,
+    CompactNetwork,
+    RefineConfig,
+    SpectralNetwork,
+    evaluate,
+    extract,
+    load,
+    save,
+)
 from torchsparcs.blocks.finding import blocks_of
 from torchsparcs.cutting.units import BlockCuts, macs_of
 
@@ -85,6 +94,26 @@ def test_multiply_adds_by_hand():
     assert macs_of(model, torch.zeros(4, 2, 6, 6)) == 16 * 9 * 2 * 3 + 48 * 5
     up = nn.ConvTranspose2d(4, 6, 2, stride=2)  # each of 5 · 7 places meets every weight
     assert macs_of(up, torch.zeros(1, 4, 5, 7)) == 5 * 7 * 4 * 6 * 4
+
+
+@pytest.mark.parametrize(
+    ("whole", "x"),
+    [
+        (CompactNetwork([5, 20, 9, 3], [(1, 0), (2, 1), (3, 2), (3, 1)]), torch.randn(60, 5)),
+        (
+            CompactChain([nn.Conv2d(2, 9, 3), nn.Conv2d(9, 6, 3), nn.Conv2d(6, 3, 1)], [9, 6, 0]),
+            torch.randn(30, 2, 6, 6),
+        ),
+    ],
+    ids=["dense", "convolutions"],
+)
+def test_a_compact_network_that_loses_units_knows_it(whole, x, tmp_path):
+    small = cut(whole, x, 0.6)
+    assert small.architecture != whole.architecture
+    save(small, tmp_path / "small.safetensors")
+    again = load(tmp_path / "small.safetensors")
+    assert torch.equal(again(x), small.eval()(x))
+    assert again.architecture == small.architecture
 
 
 def test_biases_stay_free_where_weights_are_frozen():

@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -115,6 +116,25 @@ def test_notebooks_of_the_tutorials_are_those_pages():
         assert sum(cell["cell_type"] == "code" for cell in cells) > 5
         for link in re.findall(r"\]\((\.\.[^)#]*)", kept):
             assert (EXAMPLES / link).exists(), link
+
+
+@pytest.mark.parametrize("has_archive", [True, False])
+def test_the_notebook_of_the_paper_installs_what_it_needs(tmp_path, monkeypatch, has_archive):
+    """On a machine without torchsparcs, from the archive of the repository beside it."""
+    first = json.loads((EXAMPLES / "paper.ipynb").read_text())["cells"][1]
+    calls: list = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("subprocess.run", lambda command, **options: calls.append(command))
+    if not has_archive:
+        with pytest.raises(FileNotFoundError, match=r"Expected torchsparcs\.zip beside"):
+            exec("".join(first["source"]), {})
+        return
+    with ZipFile("torchsparcs.zip", "w") as archive:
+        archive.writestr("pyproject.toml", "")
+    exec("".join(first["source"]), {})
+    ((*_, asked),) = calls
+    assert asked == f"{tmp_path / 'repository'}[plot]"
 
 
 def test_the_notebook_of_the_paper(tmp_path, monkeypatch, capsys):

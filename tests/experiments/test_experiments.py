@@ -188,7 +188,7 @@ def test_what_is_written(done, name):
     assert all(f"({figure}.svg)" in page for figure in FIGURES[name])
     assert "{" not in page
     assert "undefined" not in page
-    assert "**A reduced version**: " in page
+    assert "**Not the full protocol**: " in page
     html = (folder / "report.html").read_text()
     assert html.count('src="data:image/svg+xml') == len(FIGURES[name])
 
@@ -290,7 +290,9 @@ class TestTransition:
         content = reproduce(EXPERIMENTS["transition"], tmp_path, setting=setting, device="cpu")
         assert content["results"]["config"]["penalty"] == "l1"
         assert {row["beta"] for row in content["results"]["datasets"]} == {20.0}
-        assert "| penalty | L2 | l1 |" in (tmp_path / "README.md").read_text()
+        page = (tmp_path / "README.md").read_text()
+        assert "| penalty | L2 | l1 |" in page
+        assert "penalty l1 for l2;" in page
 
 
 class TestTeacherStudent:
@@ -339,12 +341,12 @@ class TestTeacherStudent:
         content = copied(done["teacher-student"][1])
         for run in content["results"]["runs"]["paper"]:
             run["r2_linear"] = 0.7 if good else 0.95
-            run["eigenvalues"] = [[0.001], [0.5]] if good else [[0.4], [0.5]]
+            run["eigenvalues"] = [[0.001], [0.001, 0.5]] if good else [[0.4], [0.5]]
             run["kept"], run["r2_pruned"] = ([0, 25], 0.98) if good else ([30, 30], 0.9)
         for run in content["results"]["runs"]["own"]:
             run["compact_hidden"], run["r2_compact"] = ([4], 0.999) if good else ([5], 0.99)
         held = [claim.held for claim in EXPERIMENTS["teacher-student"].claims(content)]
-        assert held == [good] * 7
+        assert held == [good] * 8
 
     def test_rotations(self):
         turn = teacher_student.rotation(5, torch.Generator().manual_seed(0))
@@ -486,8 +488,11 @@ class TestCifar100:
             run["accuracy"], run["removed"] = (0.727, 0.726) if good else (0.70, 0.6)
             run["hidden_eigenvalues"] = [0.01, 0.02] if good else [0.01, 0.5]
             run["output_eigenvalues"] = [1.0, 1.1, 0.9]
+        for name, factor in (("linear", 1.0), ("spectral", 1.004 if good else 2.0)):
+            for run in runs[name]:
+                run |= {"seconds": factor, "peak_bytes": factor}
         held = [claim.held for claim in EXPERIMENTS["cifar100"].claims(content)]
-        assert held == [good] * 4
+        assert held == [good] * 6
 
     def test_hidden_neurons_removed(self):
         model = nn.Sequential(nn.Flatten(), SpectralNetwork([4, 6, 3]))
@@ -732,7 +737,7 @@ class TestFolders:
 class TestReadings:
     def test_what_differs_between_them(self, done):
         results = done["readings"][1]["results"]
-        assert results["configs"]["l1 5e-4, one"]["penalty_weight"] == 5e-4
+        assert results["configs"]["l1-5e-4-one"]["penalty_weight"] == 5e-4
         assert len(results["runs"]["notebook"][0]["eigenvalues"][0]) == 16
         assert all(not config["proximal"] for config in results["configs"].values())
 
@@ -746,11 +751,24 @@ class TestReadings:
         content = copied(done["readings"][1])
         for runs in content["results"]["runs"].values():
             for run in runs:
-                run["eigenvalues"] = [[0.001], [0.5]] if good else [[0.4], [0.5]]
+                run["eigenvalues"] = [[0.001], [0.001, 0.5]] if good else [[0.4], [0.5]]
                 run["kept"], run["r2_pruned"] = ([0, 25], 0.98) if good else ([30, 30], 0.9)
         found = EXPERIMENTS["readings"].claims(content)
-        assert [claim.held for claim in found] == [good] * 3
-        assert ("one rotation" in found[2].found) == good
+        assert [claim.held for claim in found] == [good] * 4
+        assert ("one rotation" in found[3].found) == good
+
+    def test_some_of_them_alone(self, tmp_path):
+        names = ("l1-5e-4-two", "l1-1e-3-two")
+        setting = replace(TINY["readings"], readings=names)
+        content = reproduce(EXPERIMENTS["readings"], tmp_path, setting=setting, device="cpu")
+        assert (*content["results"]["runs"],) == names
+        page = (tmp_path / "README.md").read_text()
+        assert "| l1, 5e-4, two rotations |" in page
+        assert "one rotation |" not in page
+
+    def test_one_that_there_is_not(self):
+        with pytest.raises(ValueError, match=r"among l2-two, .*, notebook\. Got l3"):
+            readings.Setting(readings=("l3",))
 
 
 class TestNarrow:
@@ -860,8 +878,8 @@ class TestVerdicts:
         ("held", "word"),
         [
             ([True, True], "reproduced"),
-            ([True, False], "reproduced in part: it falls (seen: up)"),
-            ([False, False], "not reproduced: it rises (seen: down); it falls (seen: up)"),
+            ([True, False], "reproduced in part. Seen: it rises (down). Not seen: it falls (up)"),
+            ([False, False], "not reproduced. Not seen: it rises (down); it falls (up)"),
         ],
     )
     def test_words(self, monkeypatch, held, word):
@@ -874,7 +892,7 @@ class TestVerdicts:
         monkeypatch.setitem(EXPERIMENTS, "scaling", fake)
         part = verdicts.Part("Figure 8", "", ("scaling", "another"))
         one = verdicts.verdict_of(part, {"scaling": {}})
-        assert one.sentence == f"{word} (another not run in full yet)"
+        assert one.sentence == f"{word}. Not run in full yet: another"
         assert verdicts.verdict_of(part, {}).sentence == "not run in full yet"
 
 
@@ -894,9 +912,9 @@ class TestCommand:
         [
             ("scaling", "size", "Expected NAME=VALUE with a name among"),
             ("transition", "colour=red", "betas, models"),
-            ("transition", "betas=a,b", "Expected betas as numbers like 5.0,1000.0"),
+            ("transition", "betas=a,b", "Expected betas as values like 5.0,1000.0"),
             ("transition", "epochs=many", "Expected epochs as int"),
-            ("cifar10-narrow", "extractors=1", "Expected extractors as numbers"),
+            ("cifar10-narrow", "extractors=1", "Expected extractors as values"),
         ],
     )
     def test_settings_that_are_none(self, capsys, name, change, message):

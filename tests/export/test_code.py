@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from chips import SIMULATORS, needs, run_on
 from generated import (
     STRICT,
     compiled,
@@ -18,6 +17,7 @@ from generated import (
     run_micropython,
     run_python,
 )
+from simulated import SIMULATORS, needs, run_on
 
 from torchsparcs import (
     CompactNetwork,
@@ -277,6 +277,30 @@ def test_strays_do_what_the_comment_says(kind, cases, host, folder):
     if has("node"):
         answers = run_javascript(folder, {"classes": given})["classes"]
         np.testing.assert_allclose(answers, expected, rtol=1e-4)
+
+
+@needs_gcc
+def test_a_code_that_is_a_number_is_known_or_missing(cases, host, folder):
+    """In Python and JavaScript, where -1 is what a text that is not there has; C takes it as is."""
+    ranked = program_of(cases["classes"].network).ranked
+    assert {*ranked.values()} == {2, 3}
+    given, same = cases["classes"].rows[:40].copy(), cases["classes"].rows[:40].copy()
+    for place, count in ranked.items():
+        given[:, place], same[:, place] = np.resize([-1, count, 0.5, 1e30], 40), np.nan
+    expected = run_c(host, "classes", same)
+    np.testing.assert_allclose(run_python(folder / "classes.py", given), expected, rtol=1e-4)
+    if has("node"):
+        answers = run_javascript(folder, {"classes": given})["classes"]
+        np.testing.assert_allclose(answers, expected, rtol=1e-4)
+    assert (run_c(host, "classes", given) != expected).any(axis=1).all()
+    for ending, words in (
+        (".h", "NaN is neither, another number is taken as it is"),
+        (".h", "in the order; NaN is none of them, another number is taken as it is"),
+        (".py", '1 "yes"; any other number is neither'),
+        (".mjs", '1 "yes"; any other number is neither'),
+    ):
+        text = (folder / f"classes{ending}").read_text()
+        assert words in " ".join(text.replace("\n *", " ").split())
 
 
 @needs_gcc

@@ -208,6 +208,29 @@ def test_its_weights_can_be_made_bytes(tmp_path):
     assert (torch.from_numpy(got) - expected).abs().max() < 0.1 * expected.abs().max()
 
 
+class Attention(nn.Module):
+    """With a bias that is learnt, and made in the call, as in T5 and Swin."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+        self.out, self.near = nn.Linear(8, 8), nn.Parameter(torch.randn(1, 2, 5, 5))
+
+    def forward(self, x):
+        heads = (part(x).view(*x.shape[:-1], 2, 4).transpose(1, 2) for part in self.parts)
+        bias = self.near + x.mean()
+        heard = nn.functional.scaled_dot_product_attention(*heads, attn_mask=bias)
+        return self.out(heard.transpose(1, 2).reshape(*x.shape[:-1], -1))
+
+
+def test_attention_with_a_bias(tmp_path):
+    model, x = Attention().eval(), torch.randn(3, 5, 8)
+    to_onnx(model, tmp_path / "model.onnx", example=torch.randn(2, 5, 8))
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    (answer,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(answer), model(x))
+
+
 class Several(nn.Module):
     """Two inputs, the second by its name alone; several outputs, some inside others."""
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from chips import SIMULATORS, needs, run_on
 from generated import compiled, has, run_c
+from simulated import SIMULATORS, needs, run_on
 from torch import nn
 
 from torchsparcs import CompactNetwork, QuantizedNetwork, quantize, to_c

@@ -22,8 +22,8 @@ from torchsparcs import load, load_result
 from torchsparcs.files import reading as limits
 from torchsparcs.images import cifar
 from torchsparcs.images.datasets import load_images
+from torchsparcs.tables import arrow, text_files, whole_files
 from torchsparcs.tables import parquet as parquet_files
-from torchsparcs.tables import text_files, whole_files
 from torchsparcs.tables.datasets import load_dataset
 from torchsparcs.tables.preprocessing import Inputs
 from torchsparcs.tables.readers import open_table
@@ -71,10 +71,39 @@ def parquet(path: Path, **columns) -> Path:
     return path
 
 
-def repeated(text: str, rows: int):
+def repeated(text: str, rows: int, kind=None):
     """A column with the same text in every row, of which a file has one."""
     indices = pyarrow.array([0] * rows, pyarrow.int32())
-    return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array([text]))
+    return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array([text], kind))
+
+
+def feather(path: Path, **columns) -> Path:
+    """Packed, in a single batch."""
+    table, options = pyarrow.table(columns), pyarrow.ipc.IpcWriteOptions(compression="zstd")
+    with pyarrow.ipc.new_file(path, table.schema, options=options) as file:
+        file.write_table(table)
+    return path
+
+
+def shared_text(length: int, rows: int):
+    """A column of views of one text."""
+    text = pyarrow.array(["x" * length], pyarrow.string_view())
+    _, view, content = text.buffers()
+    buffers = [None, pyarrow.py_buffer(view.to_pybytes()[:16] * rows), content]
+    return pyarrow.Array.from_buffers(pyarrow.string_view(), rows, buffers)
+
+
+def workbook(path: Path, rows: bytes) -> Path:
+    """With more rows in its sheet, as they are in the file."""
+    pd.DataFrame({"a": [1, 2], "y": [0, 1]}).to_excel(path, index=False)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = "xl/worksheets/sheet1.xml"
+    members[name] = members[name].replace(b"</sheetData>", rows + b"</sheetData>")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each, content in members.items():
+            archive.writestr(each, content)
+    return path
 
 
 def short_rows(path: Path) -> Path:
@@ -129,6 +158,36 @@ CLAIMS = {
         lambda folder: parquet(folder / "a.parquet", a=np.zeros(2**20), y=np.zeros(2**20)),
         *(load_dataset, "fits into memory. .* claims 0.0168 GB"),
     ),
+    "decimal numbers": (
+        lambda folder: parquet(
+            folder / "a.parquet",
+            a=pyarrow.array([1] * 2**18).cast(pyarrow.decimal128(20, 1)),
+            y=[1] * 2**18,
+        ),
+        *(load_dataset, "fits into memory. .* claims 0.0105 GB"),
+    ),
+    "an Arrow file that unpacks": (
+        lambda folder: feather(folder / "a.feather", a=np.zeros(MUCH // 8), y=np.zeros(MUCH // 8)),
+        *(load_dataset, "fits into memory. .* claims 0.268 GB"),
+    ),
+    "a dictionary that unpacks": (
+        lambda folder: feather(
+            folder / "a.feather", a=pyarrow.array(["x" * MUCH]).dictionary_encode(), y=[1]
+        ),
+        *(load_dataset, "fits into memory. .* claims 0.134 GB"),
+    ),
+    "rows of nothing": (
+        lambda folder: feather(folder / "a.feather", a=pyarrow.nulls(2**31 - 1)),
+        *(load_dataset, "fits into memory. .* claims 17.2 GB"),
+    ),
+    "texts that rows share": (
+        lambda folder: feather(folder / "a.feather", a=shared_text(2**15, 10**4), y=[1] * 10**4),
+        *(load_dataset, "fits into memory. .* claims 0.328 GB"),
+    ),
+    "a cell in the last of many rows": (
+        lambda folder: workbook(folder / "a.xlsx", b'<row r="2147483648"><c><v>3</v></c></row>'),
+        *(load_dataset, "at most 1,048,576 rows, .* has more in sheet 'Sheet1'"),
+    ),
     "a list in one row": (
         lambda folder: parquet(folder / "a.parquet", a=[[0] * 2**20], y=[1]),
         *(load_dataset, "numbers or text. .* has lists or records in 'a'"),
@@ -172,7 +231,7 @@ class TestClaims:
     ):
         make, read, words = CLAIMS[name]
         path = make(tmp_path)
-        for module in (limits, text_files, whole_files, parquet_files):
+        for module in (limits, text_files, whole_files, parquet_files, arrow):
             monkeypatch.setattr(module, "memory", lambda: MUCH // 16)
         monkeypatch.setattr(cifar, "LARGEST", MUCH // 16)
         with pytest.raises(ValueError, match=words):  # what is imported on the way is not counted
@@ -202,6 +261,15 @@ class TestClaims:
         finally:
             limits.resource.setrlimit(limit, (soft, hard))
 
+    def test_empty_cells_at_the_ends_of_rows(self, tmp_path, monkeypatch):
+        """Each row is as wide as Excel has them, and the file is small."""
+        rows = b"".join(b'<row><c r="XFD%d"/></row>' % row for row in range(9, 99))
+        path = workbook(tmp_path / "a.xlsx", rows)
+        assert len(load_dataset(path).X) == 2
+        monkeypatch.setattr(whole_files, "MOST_EMPTY", 2**20)
+        with pytest.raises(ValueError, match=r"with values in their cells\. .* has more in sheet"):
+            load_dataset(path)
+
     def test_rows_are_counted_before_they_are_looked_at(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=repeated("", 2**20), y=np.zeros(2**20))
         monkeypatch.setattr(parquet_files.ParquetFiles, "_measured", None)
@@ -209,9 +277,11 @@ class TestClaims:
         with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0168 GB"):
             load_dataset(path)
 
-    def test_a_text_is_in_memory_once_however_many_rows_have_it(self, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.binary()], ids=str)
+    def test_a_text_is_in_memory_once_however_many_rows_have_it(self, tmp_path, monkeypatch, kind):
         """Three gigabytes, were they written out, in a file of a few kilobytes."""
-        path = parquet(tmp_path / "a.parquet", a=repeated("x" * 2**16, 50_000), y=[1] * 50_000)
+        column = repeated("x" * 2**16, 50_000, kind)
+        path = parquet(tmp_path / "a.parquet", a=column, y=[1] * 50_000)
         assert path.stat().st_size < 2**14
         monkeypatch.setattr(limits, "memory", lambda: MUCH)
         tracemalloc.start()
@@ -226,7 +296,7 @@ class TestClaims:
     def test_what_is_taken_counts_once(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=np.arange(2000.0), y=[1] * 2000)
         free = itertools.count(300_000, -10_000)  # less with every frame
-        for module in (limits, text_files, whole_files, parquet_files):
+        for module in (limits, text_files, whole_files, parquet_files, arrow):
             monkeypatch.setattr(module, "memory", lambda: next(free))
         monkeypatch.setattr(parquet_files, "AT_ONCE", 100)
         assert len(load_dataset(path).X) == 2000
@@ -238,7 +308,7 @@ class TestClaims:
         )
         monkeypatch.setattr(parquet_files, "_claimed", lambda file: 0)
         monkeypatch.setattr(parquet_files, "AT_ONCE", 100)
-        for module in (limits, text_files, whole_files, parquet_files):
+        for module in (limits, text_files, whole_files, parquet_files, arrow):
             monkeypatch.setattr(module, "memory", lambda: MUCH // 4)
         with pytest.raises(ValueError, match=r"fits into memory\. .* claims 0\.0\d+ GB"):
             load_dataset(path)

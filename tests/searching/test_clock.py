@@ -82,7 +82,7 @@ class TestBudget:
         long = SearchConfig(steps=100_000, longest=100_000, epochs=1, path=2)
         options = {**QUICK, "config": long, "penalty_weights": "auto"}
         started = time.time()
-        result = search(X, Y, **options, time_budget=2.0)
+        result = search(X, Y, **options, time_budget=4.0)
         assert time.time() - started < 20  # on a busy machine
         assert result.settings["ended"] == "budget"
         assert result.linear.score < result.best().score
@@ -120,7 +120,7 @@ class TestBudget:
         long = SearchConfig(steps=100_000, longest=100_000, epochs=1, path=2)
         options = {**QUICK, "config": long, "engine": "processes"}
         started = time.time()
-        result = search(X, Y, **options, time_budget=2.0)
+        result = search(X, Y, **options, time_budget=4.0)
         assert time.time() - started < 20
         assert result.settings["ended"] == "budget"
 

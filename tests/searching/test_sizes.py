@@ -17,6 +17,7 @@ from torchsparcs import (
     quantize,
     refit,
     search,
+    to_c,
 )
 from torchsparcs.command import options
 from torchsparcs.command.console import open_console, print_front
@@ -115,6 +116,18 @@ def test_the_front_says_what_int8_costs(small, tmp_path):
     assert f"parameters, {again.best().bytes:,} bytes on cortex-m0 in int8, R²" in shown.get()
     after = refit(again, *data(), steps=5, progress=False)
     assert all(each.int8_score is not None for each in after.front)
+
+
+def test_a_header_says_whose_scores_it_has(small, tmp_path):
+    deployed, best = small.deployed("best"), small.best()
+    to_c(quantize(deployed, data()[0]), tmp_path / "bytes.h")
+    to_c(deployed, tmp_path / "floats.h")
+    in_int8 = f", {small.scoring.words(best.int8_score)} in int8."
+    whose = "A score that does not say int8 is that of the network in float."
+    for name, is_int8 in (("bytes.h", True), ("floats.h", False)):
+        text = (tmp_path / name).read_text()
+        assert in_int8 in text
+        assert (whose in text) is is_int8
 
 
 def test_float_is_judged_as_it_answers(small, tmp_path):

@@ -36,6 +36,13 @@ def test_b_plus_one_layers_have_b_plus_one_diagonal_blocks():
         torch.testing.assert_close(block, values)
 
 
+def test_a_network_at_the_start_has_no_inverse():
+    """Section 4 has its matrix in GL(N, ℝ)."""
+    assert torch.linalg.matrix_rank(SpectralNetwork([3, 4, 2]).adjacency()) == 2
+    awakened = awake(3, 4, 2)
+    assert torch.linalg.matrix_rank(awakened.adjacency()) == 4 + 2  # those of the input are zero
+
+
 @pytest.mark.parametrize("hidden", [1, 2, 3, 5])
 def test_only_the_last_hidden_layer_has_a_gradient_at_the_start(hidden):
     *others, last = first_gradients([10, *[20] * hidden, 1])

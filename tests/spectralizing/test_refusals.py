@@ -66,14 +66,14 @@ def without_hooks(model: nn.Module) -> nn.Module:
     ("model", "target", "message"),
     [
         (Vit(blocks=4), "headd", r"Got 'headd'\. There are 'blocks\.0\.mlp', .*, \.\.\.\."),
-        (ResNet(), "blocks.*.mlp", r"Got 'blocks\.\*\.mlp'\. There are 'fc'\."),
+        (ResNet(), "blocks.*.mlp", r"There are 'fc'\. With example="),
         (nn.ReLU(), "fc", "There are none"),
         (nn.Linear(2, 2), "fc", "There are ''"),
         (ResNet(), 3, "a name or several. Got 3"),
         (ResNet(), [], "at least one target"),
         (Vit(), ["blocks.0.mlp", "blocks.0.mlp.fc1"], "'blocks.0.mlp.fc1', which is inside"),
         (Vit(), ["", "head"], "'head', which is inside ''"),
-        (ResNet(), "conv1", r"'conv1' to be a Linear, .* Got a Conv2d\."),
+        (ResNet(), "conv1", r"'conv1' to be a Linear, .* Got a Conv2d\. With example=, what"),
         (ResNet(), "", "Got a ResNet that cannot be tried on an input of"),
         (
             nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)),

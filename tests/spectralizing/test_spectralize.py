@@ -70,6 +70,10 @@ class TestWhereItStands:
         spectral = spectralize(nn.ModuleDict({"blocks": nn.ModuleList(blocks)}), target="blocks.*")
         assert [block.widths for block in spectral["blocks"]] == [(3, 4, 3)] * 2
 
+    def test_hidden_widths_of_a_name_that_is_no_target_are_no_slip_of_the_pen(self):
+        with pytest.raises(ValueError, match=r"by target, 'head'\. Got some for 'haed'\."):
+            spectralize(Vit(), target="head", hidden={"head": [6], "haed": [9]})
+
     def test_extract_comes_back(self):
         model, x = Vit(), torch.randn(2, 5, 8)
         spectral = spectralize(model, target=["blocks.*.mlp", "head"], hidden=[16])

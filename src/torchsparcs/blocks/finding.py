@@ -145,7 +145,8 @@ def _unmatched(blocks: Sequence[Block], reasons: dict[str, str], target: str) ->
         if fnmatch.fnmatchcase(name, target) or name.startswith(f"{target}.")
     ]
     why = "".join(f" {name!r} {reasons[name]}." for name in near[:3])
-    names = quoted([block.names[0] for block in blocks][:12]) if blocks else "none"
+    # what is around all of a block may be the model itself, whose name says nothing
+    names = quoted([block.names[0] or block.readers[0] for block in blocks][:12]) or "none"
     return (
         "Expected the name of a feed-forward block, of one of its layers, or a pattern of such "
         f"names. Got {target!r}.{why} There are {names}."

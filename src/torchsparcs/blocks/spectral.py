@@ -52,12 +52,27 @@ class SpectralBlock(SpectralModule):
         return f"{self.block}, recruited {self.recruited[0]:,}"
 
 
-class Written(nn.Module):
+class Factors(nn.Module):
+    """What scales a weight by the eigenvalues of ``block``, which is a part of the model elsewhere.
+
+    Trainers refuse to save a tensor that has several names.
+    """
+
+    def __init__(self, block: SpectralBlock):
+        super().__init__()
+        self._block = (block,)  # in a tuple it is no part of this one
+
+    @property
+    def block(self) -> SpectralBlock:
+        return self._block[0]
+
+
+class Written(Factors):
     """A factor −λ of the rows that write a unit, in one of several chunks of them."""
 
     def __init__(self, block: SpectralBlock, axis: int, chunk: int, chunks: int):
-        super().__init__()
-        self.block, self.axis, self.chunk, self.chunks = block, axis, chunk, chunks
+        super().__init__(block)
+        self.axis, self.chunk, self.chunks = axis, chunk, chunks
 
     def _factor(self, like: Tensor) -> Tensor:
         own = -self.block.hidden_eigenvalues[0].to(like.dtype)
@@ -74,12 +89,12 @@ class Written(nn.Module):
         return value / self._factor(value)
 
 
-class Read(nn.Module):
+class Read(Factors):
     """The factors λ − L of the weights that read units; ``outputs`` are those of this layer."""
 
     def __init__(self, block: SpectralBlock, outputs: slice, is_transposed: bool):
-        super().__init__()
-        self.block, self.outputs, self.is_transposed = block, outputs, is_transposed
+        super().__init__(block)
+        self.outputs, self.is_transposed = outputs, is_transposed
 
     def _factor(self, like: Tensor) -> Tensor:
         """(out, in) or the other way round, and ones for positions."""
@@ -114,6 +129,8 @@ def spectralize_block_(model: nn.Module, block: Block, example: Any) -> Spectral
     start = 0
     for reader, count in zip(readers, outputs, strict=True):
         read = Read(spectral, slice(start, start + count), is_transposed(reader))
+        if not start:
+            read.eigenvalues = spectral
         _register(reader, "weight", read)
         start += count
     return spectral
@@ -232,7 +249,7 @@ def made_plain(model: nn.Module) -> tuple[nn.Module, list[tuple[Block, Tensor]]]
 
 def _has_factors(module: nn.Module) -> bool:
     return parametrize.is_parametrized(module) and any(
-        isinstance(one, (Written, Read))
+        isinstance(one, Factors)
         for chain in module.parametrizations.values()  # type: ignore[operator]
         for one in chain
     )

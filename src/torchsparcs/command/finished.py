@@ -133,7 +133,8 @@ def export(
     measure: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(CHIPS), help="What the C takes of a chip: compiled, or predicted."
+            metavar="|".join(CHIPS),
+            help="What the C takes of a chip, compiled or predicted, and its time in a simulator.",
         ),
     ] = None,
     force: Force = False,

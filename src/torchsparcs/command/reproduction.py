@@ -1,7 +1,7 @@
 """An experiment of the paper done again: asked for, shown while it runs, and judged."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from torchsparcs.command.console import open_console, pairs
 from torchsparcs.command.messages import reworded, say, tell
 from torchsparcs.command.options import checked_device
 from torchsparcs.experiments.experiment import Claim
-from torchsparcs.experiments.verdicts import PARTS, recorded_verdicts
+from torchsparcs.experiments.verdicts import PARTS, Verdict, recorded_verdicts
 from torchsparcs.parallel.executor import engine_of
 
 FILES = {
@@ -40,17 +40,21 @@ def list_experiments(*, quiet: bool) -> None:
         }
         console.print(pairs(facts))
     console.print()
-    console.print(_verdicts())
+    known = recorded_verdicts()
+    console.print(_verdicts(known))
+    for name, verdict in known.items():
+        if verdict.sentence != verdict.word:
+            console.print()
+            console.print(Text(f"{name}: {verdict.sentence}"))
 
 
-def _verdicts() -> Table:
+def _verdicts(known: Mapping[str, Verdict]) -> Table:
     """Figures and tables of the paper, the commands that repeat them, and what came of it."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for name in ("of the paper", "shows", "sparcs reproduce", "verdict"):
         table.add_column(name, overflow="fold")
-    known = recorded_verdicts()
     for part in PARTS:
-        table.add_row(part.name, part.shows, ", ".join(part.experiments), known[part.name].sentence)
+        table.add_row(part.name, part.shows, ", ".join(part.experiments), known[part.name].word)
     return table
 
 
@@ -123,11 +127,11 @@ def _change(setting: Any, text: str) -> tuple[str, Any]:
     try:
         if not isinstance(old, tuple):
             return name, kind(value)
-        if kind in (int, float):
+        if kind is not tuple:
             return name, tuple(kind(part) for part in value.split(","))
     except ValueError:
         pass
-    words = f"numbers like {','.join(map(str, old))}" if isinstance(old, tuple) else kind.__name__
+    words = f"values like {','.join(map(str, old))}" if isinstance(old, tuple) else kind.__name__
     raise typer.BadParameter(f"Expected {name} as {words}. Got {value!r}.", param_hint="--set")
 
 

@@ -18,6 +18,7 @@ from torchsparcs.export.measuring import known_chip, lacking, measure
 from torchsparcs.export.predicting import error_of, predict_cost
 from torchsparcs.export.quantization import QuantizedNetwork, quantize
 from torchsparcs.export.saving import save
+from torchsparcs.export.timing import SIMULATORS, lacking_simulator, row_time
 from torchsparcs.export.writing import to_onnx
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import quoted
@@ -237,7 +238,23 @@ def _chip_lines(path: Path, network: Any, chip: str) -> list[str]:
     if words:
         off = 100 * error_of(chip, is_int8=isinstance(network, QuantizedNetwork))
         lines.append(f"predicted, {off:.1f} % off on average: {words}")
+    elif chip in SIMULATORS:
+        lines.append(f"{chip}: {_time_words(path, chip)}")
     return lines
+
+
+def _time_words(header: Path, chip: str) -> str:
+    """How long one row takes, where the simulator is here and has memory for it."""
+    if words := lacking_simulator(chip):
+        return f"how long a row takes a simulator says: {words}"
+    try:
+        simulator, count = SIMULATORS[chip], row_time(header, chip)
+    except ValueError as error:
+        return f"no row could be run, as where it has too little memory. {error}"
+    said = f"{count:,} {simulator.unit} for a row by {simulator.command[0]}"
+    if not simulator.megahertz:
+        return f"{said}, which are not cycles"
+    return f"{said}, {count / simulator.megahertz / 1000:.3g} ms at {simulator.megahertz} MHz"
 
 
 def _quantized(

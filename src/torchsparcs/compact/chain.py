@@ -90,6 +90,16 @@ class CompactChain(nn.Module, HasActivation):
         activation, dtype = self.named_activation, next(self.parameters()).dtype
         return CompactChain.from_stages(stages, activation=activation, dtype=dtype)
 
+    def recount_(self) -> None:
+        """Take the channels from the layers, of which somebody has cut some.
+
+        So can only layers lose them in which all are active, or none.
+        """
+        counts = [one.count_out for one in fitting_channels([*self.layers])]
+        pairs = zip(self.active, self.channels[1:], counts, strict=True)
+        self.active = tuple(new if some == old else some for some, old, new in pairs)
+        self.channels = (self.channels[0], *counts)
+
     @property
     def parameter_count(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())

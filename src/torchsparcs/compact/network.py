@@ -183,6 +183,13 @@ class CompactNetwork(nn.Module, HasActivation):
         dtype = torch.float64 if self.has_named_activation else next(self.parameters()).dtype
         return DirectSpace(weights, bias, layers, self.named_activation, dtype)
 
+    def recount_(self) -> None:
+        """Take the widths from the blocks, of which somebody has cut hidden neurons."""
+        counts = {
+            target: self.block(target, source).out_features for target, source in self.connections
+        }
+        self.widths = (self.widths[0], *(counts[layer] for layer in range(1, len(self.widths))))
+
     def block(self, target: int, source: int) -> nn.Linear | SparseLinear:
         """The map from layer ``source`` to layer ``target``."""
         linear = self.blocks[f"{target}_{source}"]

@@ -14,6 +14,7 @@ from torchsparcs.compact.direct import direct_space, fold_constants, keep_neuron
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.cutting.ladder import RefineConfig
 from torchsparcs.cutting.model_ladder import refine_model
+from torchsparcs.cutting.pruning import only_network
 from torchsparcs.cutting.refinement import refine
 from torchsparcs.cutting.units import block_cuts, without_silent_units
 from torchsparcs.spectral.chain import SpectralChain
@@ -101,8 +102,8 @@ def extract(
 
     Args:
         keep: which neurons of each hidden layer stay, (N_k,) bool each, as a pruning curve's
-            ``masks`` gives them; the others are cut out in direct space. ``module`` must then be a
-            ``SpectralNetwork``.
+            ``masks`` gives them; the others are cut out in direct space. ``module`` must then be
+            or have one ``SpectralNetwork``.
         data: training data, as for :func:`train`: a pair in memory, or a loader.
         validation: decides how far the cutting may go.
         task: what the network was trained for, as in ``TrainConfig``; a loss(output, target) where
@@ -124,10 +125,8 @@ def extract(
         networks = spectral_modules(module)  # an error that says so
     if any(isinstance(network, Population) for network in networks):
         raise ValueError("Expected spectral networks. Got a Population; extract its members.")
-    if keep is not None and not isinstance(module, SpectralNetwork):
-        raise ValueError(
-            f"Expected a SpectralNetwork itself where keep is given. Got a {type(module).__name__}."
-        )
+    if keep is not None:
+        only_network(module)
     given = [
         name
         for name, value in (("data", data), ("validation", validation), ("task", task))

@@ -29,7 +29,8 @@ WIDEST_REFIT = 2048  # with more inputs than that, their own weights are left as
 MANY_SOURCES = 25  # for so many one goes at a time, for twice as many two, and so on
 ALIKE = 0.5  # partial correlation of two sources that must not go together
 TURNED = 0.1  # signs are changed where that divides the cost of a skip connection by ten
-BLOCKS_EVERY = 0.9  # whole blocks are looked at again when the size has fallen by this factor
+BLOCKS_EVERY = 0.9  # whole blocks are looked at again when the size has fallen by this factor,
+JUMP = 10.0  # or when the next source costs that many times what the last one did
 
 
 class Elimination:
@@ -214,21 +215,27 @@ def eliminated(direct: DirectSpace, inputs: Tensor, count: int) -> DirectSpace:
 class NeuronCutting:
     """A dense network as a :class:`Cutting`; its options are those of :class:`Elimination`.
 
-    What goes next is an input, a hidden neuron or a whole block.
+    What goes next is an input, a hidden neuron or a whole block. Once a block is gone neurons may
+    hear one layer alone, and signs can change that could not before: it begins anew.
     """
 
     def __init__(self, direct: DirectSpace, inputs: Tensor, **options: Any):
-        self.elimination = _turned(Elimination(simplified(direct), inputs, **options), inputs)
+        self.inputs, self.options = inputs, options
+        self._begin(simplified(direct))
+
+    def _begin(self, direct: DirectSpace) -> None:
+        elimination = Elimination(direct, self.inputs, **self.options)
+        self.elimination = _turned(elimination, self.inputs)
         self.direct = self.elimination.direct
         sources = self.elimination.weights.shape[1]
-        self.is_source = torch.ones(sources, dtype=torch.bool, device=inputs.device)
+        self.is_source = torch.ones(sources, dtype=torch.bool, device=self.inputs.device)
         self.is_source[self.direct.inputs] = False  # the constant stays
-        self.looked_at = float("inf")  # the size when whole blocks were last looked at
+        self.looked_at = self.rate = float("inf")  # the size when blocks were last looked at
         self._look()
 
     def _look(self) -> None:
         """Find what goes next: ``rate`` is what it costs for a parameter, infinite if nothing."""
-        elimination = self.elimination
+        elimination, before = self.elimination, self.rate
         self.parameters = elimination.parameters
         heard = (elimination.weights != 0).any(dim=0) & self.is_source
         self.block: tuple[int, Tensor] | None = None
@@ -241,7 +248,7 @@ class NeuronCutting:
         count = max(1, int(heard.sum()) // MANY_SOURCES)
         self.cheapest = rates.topk(count, largest=False).indices
         self.rate = rates[self.cheapest[0]].item()
-        if self.parameters < BLOCKS_EVERY * self.looked_at:
+        if self.parameters < BLOCKS_EVERY * self.looked_at or self.rate > JUMP * before:
             self.looked_at = self.parameters
             rate, layer, sources = elimination.cheapest_block()
             if rate < self.rate:
@@ -251,9 +258,10 @@ class NeuronCutting:
         """Remove the cheapest source or block."""
         if self.block is not None:
             self.elimination.remove_block(*self.block)
+            self._begin(self.result())
         else:
             self.elimination.remove(self.elimination.unlike(self.cheapest))
-        self._look()
+            self._look()
 
     def result(self) -> DirectSpace:
         return simplified(self.elimination.result())

@@ -1,11 +1,12 @@
 """Which neurons to cut: rankings, and the loss against what is kept. Nothing is changed here."""
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchsparcs.compact.direct import (
     DirectSpace,
@@ -16,7 +17,7 @@ from torchsparcs.compact.direct import (
     simplified,
 )
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.spectral.network import SpectralNetwork
+from torchsparcs.spectral.network import SpectralModule, SpectralNetwork
 from torchsparcs.training.data import Data
 from torchsparcs.training.tasks import LossFunction, check_data, evaluate
 
@@ -44,7 +45,10 @@ RANKINGS: dict[str, Callable[[SpectralNetwork, DirectSpace], Tensor]] = {
 
 @dataclass(frozen=True)
 class PrunedPoint:
-    """A network cut down to its ``kept`` strongest hidden neurons, and what that costs."""
+    """A network cut down to its ``kept`` strongest hidden neurons, and what that costs.
+
+    Inside a model loss and score are those of the model, the sizes those of the network alone.
+    """
 
     kept: int
     loss: float
@@ -103,15 +107,27 @@ class PruningCurve:
         return list(mask.split(list(self.hidden_widths)))
 
 
+def only_network(model: nn.Module) -> SpectralNetwork:
+    """The one spectral network that ``model`` is or has, with dense layers; else a ValueError."""
+    networks = [part for part in model.modules() if isinstance(part, SpectralModule)]
+    if len(networks) != 1 or not isinstance(networks[0], SpectralNetwork):
+        kinds = ", ".join(type(one).__name__ for one in networks) or "none"
+        raise ValueError(
+            f"Expected one SpectralNetwork, or a model with one inside. Got {kinds} in a "
+            f"{type(model).__name__}; extract(..., max_parameters=) cuts several together."
+        )
+    return networks[0]
+
+
 def pruning_curve(
-    network: SpectralNetwork,
+    model: nn.Module,
     validation: Data,
     task: str | LossFunction,
     *,
     rank: str = "path",
     points: int | Sequence[int] = 100,
 ) -> PruningCurve:
-    """The validation loss of ``network`` with fewer and fewer of its hidden neurons.
+    """The validation loss of ``model`` with fewer and fewer of its network's hidden neurons.
 
     >>> x = torch.randn(50, 3)
     >>> curve = pruning_curve(SpectralNetwork([3, 8, 1]), (x, x.sum(1)), "regression")
@@ -122,13 +138,13 @@ def pruning_curve(
     counted as kept.
 
     Args:
+        model: a ``SpectralNetwork``, or any model with one inside.
         rank: ``"path"`` or ``"eigenvalue"``, see :data:`RANKINGS`.
         points: at most that many sizes are tried, spaced geometrically where there are more; or
             the sizes themselves, in neurons kept.
     """
-    if not isinstance(network, SpectralNetwork):
-        raise ValueError(f"Expected a SpectralNetwork. Got a {type(network).__name__}.")
-    check_data(network, validation, task, name="validation data")
+    network = only_network(model)
+    check_data(model, validation, task, name="validation data")
     if rank not in RANKINGS:
         raise ValueError(f"Expected a ranking among {', '.join(RANKINGS)}. Got {rank!r}.")
     if isinstance(points, int) and points < 2:
@@ -138,6 +154,8 @@ def pruning_curve(
     alive = is_used(direct) & (direct.weights[: direct.hidden] != 0).any(dim=1)
     order = torch.argsort(torch.where(alive, strength, -1.0), descending=True, stable=True)
     dtype = network.output_eigenvalues.dtype
+    place = nn.Sequential(network)
+    whole: nn.Module = copy.deepcopy(model, {id(network): place})
     curve = []
     for kept in _sizes(int(alive.sum()), points):
         mask = torch.zeros_like(alive)
@@ -145,7 +163,8 @@ def pruning_curve(
         compact = CompactNetwork.from_direct(
             simplified(keep_neurons(direct, mask)), maximal=None, dtype=dtype
         )
-        loss, score = evaluate(compact, validation, task)
+        place[0] = compact
+        loss, score = evaluate(whole, validation, task)
         size = compact.size
         curve.append(PrunedPoint(kept, loss, score, size.parameters, size.macs))
     return PruningCurve(curve, order, network.widths[1:-1])

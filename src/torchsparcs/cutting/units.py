@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torchsparcs.blocks.finding import Block, blocks_of, check_own_weights, matching
 from torchsparcs.blocks.layers import axis_of, weight_of, with_channels
 from torchsparcs.cutting.ladder import some_rows
-from torchsparcs.cutting.models import calls_of
+from torchsparcs.cutting.models import Compact, calls_of
 from torchsparcs.cutting.removal import cut_to_budget
 from torchsparcs.cutting.unit_layers import Heard, Layer, heard_by_readers
 from torchsparcs.spectral.layer_kinds import TRANSPOSED
@@ -63,7 +63,11 @@ class Units:
             for name in block.between:
                 module = self.model.get_submodule(name)
                 memo[id(module)] = with_channels(module, alive)
-        return copy.deepcopy(self.model, memo)
+        result = copy.deepcopy(self.model, memo)
+        for part in result.modules():
+            if isinstance(part, Compact):
+                part.recount_()
+        return result
 
 
 def without_silent_units(model: nn.Module, blocks: Sequence[tuple[Block, Tensor]]) -> nn.Module:

@@ -165,13 +165,13 @@ def claims(content: Content) -> list[Claim]:
             bool(min(abs(value - PAPER_LINEAR) for value in linear.values()) <= 0.01),
         ),
         Claim(
-            f"the spectral head, the paper's recipe, {PAPER_GAIN} points above it, last epoch",
+            f"the spectral head, last epoch, {PAPER_GAIN} points above the linear one",
             f"{gain:+.1f} at best ({where})",
             bool(gain >= PAPER_GAIN),
             ("Figure 16", "Table 1"),
         ),
         Claim(
-            "there, hidden eigenvalues in two clusters, the larger ones fewer than half",
+            "at its best, hidden eigenvalues in two clusters, the larger ones fewer than half",
             f"{spread(recruits[name, weight], '{:.0f}')} of {hidden} above the gap",
             max(recruits[name, weight]) < hidden / 2,
             ("Figure 17",),

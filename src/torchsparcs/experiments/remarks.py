@@ -218,7 +218,7 @@ def claims(content: Content) -> list[Claim]:
             ("Appendix G",),
         ),
         Claim(
-            "and recruits only where the target bends: ‖Γ‖ ten times that on a linear one, or more",
+            "ρ from 1e-3 to 1e-5: ‖Γ‖ on the bent target ten times that on the linear one, or more",
             f"at most {max(idle):.2g} on the linear one, at least {min(used):.2g} on the bent one",
             min(used) >= 10 * max(idle),
             ("Appendix G",),

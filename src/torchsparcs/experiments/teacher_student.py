@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchsparcs.cutting.eigenvalues import eigenvalue_curve, keep_eigenvalues
+from torchsparcs.cutting.eigenvalues import eigenvalue_curve, eigenvalue_gap, keep_eigenvalues
 from torchsparcs.cutting.extraction import extract
 from torchsparcs.experiments import plots
 from torchsparcs.experiments.experiment import Claim, Experiment, Work
@@ -212,6 +212,7 @@ def claims(content: Content) -> list[Claim]:
     paper, own = runs["paper"], runs["own"]
     off = layers_off(paper)
     one_off, first_off = sum(len(layers) == 1 for layers in off), off.count([0])
+    apart = sum(map(is_in_two_families, paper))
     linear, pruned = ([run[key] for run in paper] for key in ("r2_linear", "r2_pruned"))
     kept = [sum(run["kept"]) for run in paper]
     exact = sum(run["compact_hidden"] == [neurons] for run in own)
@@ -233,6 +234,12 @@ def claims(content: Content) -> list[Claim]:
             "the paper's recipe: it is the first that switches off",
             f"{first_off} of {seeds} seeds",
             first_off == seeds,
+            (HISTOGRAMS,),
+        ),
+        Claim(
+            "the paper's recipe: the eigenvalues of the layer at work are in two families",
+            f"a gap between them in {apart} of {seeds} seeds",
+            apart == seeds,
             (HISTOGRAMS,),
         ),
         Claim(
@@ -264,6 +271,11 @@ def layers_off(runs: list[Content]) -> list[list[int]]:
     """The hidden layers of each run of which every eigenvalue is negligible."""
     tops = [[max(layer) for layer in run["eigenvalues"]] for run in runs]
     return [[i for i, top in enumerate(own) if top < SILENT * max(own)] for own in tops]
+
+
+def is_in_two_families(run: Content) -> bool:
+    """Whether a gap parts the eigenvalues of the layer that has the largest one."""
+    return eigenvalue_gap(torch.tensor(max(run["eigenvalues"], key=max))) > 0
 
 
 # --- figures --------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class Part:
     instead: str = ""  # what there is where nothing is to be measured
 
 
-NOTEBOOK = "a drawing; examples/paper.ipynb draws it for four layers"
+NOTEBOOK = "a drawing, for four layers in examples/paper.ipynb"
 PARTS = (
     Part("Figure 1", "the transfer between two layers", instead="a drawing"),
     Part("Figure 2", "a bipartite graph and its matrix", instead="a drawing"),
@@ -70,10 +70,14 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The word, what was not seen, and what has not been run."""
-        missed = f": {'; '.join(self.missed)}" if self.missed else ""
-        is_open = bool(self.not_run) and self.word != NOT_RUN
-        return self.word + missed + f" ({', '.join(self.not_run)} not run in full yet)" * is_open
+        """The word, what was seen and what was not, and what has not been run."""
+        parts = {
+            "Seen": self.seen if self.word == IN_PART else (),
+            "Not seen": self.missed,
+            "Not run in full yet": self.not_run if self.word != NOT_RUN else (),
+        }
+        told = [f"{name}: {'; '.join(claims)}" for name, claims in parts.items() if claims]
+        return ". ".join([self.word, *told])
 
 
 def verdict_of(part: Part, records: Mapping[str, Content]) -> Verdict:
@@ -88,7 +92,7 @@ def verdict_of(part: Part, records: Mapping[str, Content]) -> Verdict:
         if part.name in claim.of
     ]
     seen, missed = (
-        tuple(f"{claim.says} (seen: {claim.found})" for claim in claims if claim.held == held)
+        tuple(f"{claim.says} ({claim.found})" for claim in claims if claim.held == held)
         for held in (True, False)
     )
     not_run = tuple(name for name in part.experiments if name not in records)

@@ -71,20 +71,20 @@ def written_page(experiment: "Experiment", content: Content, figures: str = "") 
         **content["results"],
         **experiment.page_names,
         "experiment": experiment,
-        "reductions": _reductions(experiment, content),
+        "changes": _changes(experiment, content),
         "claims": experiment.claims(content),
     }
     text = pages.get_template("page.md").render(known)
     return text.replace("](", f"]({figures}").rstrip() + "\n"
 
 
-def _reductions(experiment: "Experiment", content: Content) -> list[str]:
-    """What is smaller than in the full protocol."""
+def _changes(experiment: "Experiment", content: Content) -> list[str]:
+    """What differs from the full protocol."""
     full, used = plain(asdict(experiment.full)), content["setting"]
     return [
         f"{name.replace('_', ' ')} {_short(used[name])} for {_short(full[name])}"
         for name in full
-        if name in used and used[name] != full[name] and not isinstance(full[name], str)
+        if name in used and used[name] != full[name] and name != "data"
     ]
 
 

@@ -10,5 +10,6 @@ __all__ = [
     "predicting",
     "quantization",
     "saving",
+    "timing",
     "writing",
 ]

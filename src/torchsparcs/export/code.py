@@ -26,6 +26,7 @@ from torchsparcs.files.atomic import write_atomically
 
 WIDTH = 92  # characters of a line of numbers
 LONGEST_PREFIX = 20  # characters
+C_TEMPLATE = "model.h.jinja"
 CPP = ".hpp"  # the ending of a header that has a wrapper for C++ as well
 
 
@@ -49,7 +50,7 @@ def to_c(network: Any, path: str | Path) -> None:
     constants = arrays_of(written)
     _write(
         path,
-        "model.h.jinja",
+        C_TEMPLATE,
         program,
         parts="int8.jinja" if is_quantized else "float.jinja",
         quantized=network if is_quantized else None,
@@ -128,7 +129,11 @@ def _write(path: str | Path, template: str, program: Program, **more: Any) -> No
     }
     text = environment.get_template(template).render(
         program=program,
-        comment=description(program, is_int8=more.get("quantized") is not None),
+        comment=description(
+            program,
+            is_int8=more.get("quantized") is not None,
+            checks_codes=template != C_TEMPLATE,  # which has no bytes for that
+        ),
         avr_readers=AVR_READERS,
         c_activation=C_ACTIVATIONS[program.activation],
         python_activation=PYTHON_ACTIVATIONS[program.activation],

@@ -8,15 +8,22 @@ from torchsparcs.export.program import Field, Program
 WIDTH = 96  # characters of a line
 
 
-def description(program: Program, *, is_int8: bool = False) -> list[str]:
-    """What the generated code takes and gives, in lines that any comment may hold."""
+def description(program: Program, *, is_int8: bool = False, checks_codes: bool = True) -> list[str]:
+    """What the generated code takes and gives, in lines that any comment may hold.
+
+    ``checks_codes``: whether it looks for the codes that are also numbers.
+    """
     lines = [*program.about]
     if is_int8:
         lines.append("Inside it computes with whole numbers: weights and activities are int8.")
+        if program.about[1:]:
+            lines.append("A score that does not say int8 is that of the network in float.")
     count = len(program.fields)
     lines += ["", f"It takes {count} number{'s' * (count > 1)} x:"]
-    fields = enumerate(program.fields)
-    lines += [f'  x[{place}] "{field.name}"{_notes(field)}' for place, field in fields]
+    lines += [
+        f'  x[{place}] "{field.name}"{_notes(field, checks_codes)}'
+        for place, field in enumerate(program.fields)
+    ]
     lines += ["", *_missing(program, is_int8), *_answers(program, () if is_int8 else program.ends)]
     return [part for line in lines for part in _wrapped(commented(line))]
 
@@ -28,9 +35,13 @@ def _wrapped(line: str) -> list[str]:
     return parts or [""]
 
 
-def _notes(field: Field) -> str:
+def _notes(field: Field, checks_codes: bool) -> str:
     codes = ", ".join(f'{code} "{text}"' for code, text in enumerate(field.texts))
     notes = [codes, field.note, "NaN is missing, a level of its own" if field.missing >= 0 else ""]
+    if field.is_ranked:
+        none = "neither" if len(field.texts) == 2 else "none of them"
+        as_it_is = f"NaN is {none}, another number is taken as it is"
+        notes.append(f"any other number is {none}" if checks_codes else as_it_is)
     words = "; ".join(note for note in notes if note)
     return f": {words}" if words else ""
 

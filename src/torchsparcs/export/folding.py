@@ -179,7 +179,7 @@ def _coded_field(column: Column, supplied: tuple[int, int]) -> Field:
 def _number_field(column: Column, name: str, supplied: int) -> Field:
     """The field of a number, of two texts, of ordered categories or of one part of a date."""
     if column.is_either:
-        return Field(column.name, (supplied, 1), "NaN is neither", column.categories or ())
+        return Field(column.name, (supplied, 1), texts=column.categories or ())
     if column.kind == "ordered":
         return Field(name, (supplied, 1), "the place in the order", column.categories or ())
     if column.kind == "date":

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SECONDS = 120  # that a compiler may take
 
@@ -91,14 +91,7 @@ def measure(header: Path, chip: str) -> Cost:
     if words := lacking(chip):
         raise ValueError(f"Expected the compiler for {chip} to measure it: {words}")
     text = header.read_text(encoding="utf-8")
-    prefix = re.findall(r"(\w+)_predict\(const float \*x", text)[0]
-    gives_value = f"{prefix}_predict(const float *x)" in text
-    answer = "chosen" if f"int {prefix}_predict(" in text else "y[0]"  # no class need be a float
-    call = f"{answer} = {prefix}_predict(x);" if gives_value else f"{prefix}_predict(x, y);"
-    counts = {
-        name: re.findall(rf"{prefix.upper()}_{name.upper()} (\d+)", text)[0]
-        for name in ("inputs", "outputs")
-    }
+    call, counts = called(text)
     with TemporaryDirectory() as folder:
         shutil.copy(header, Path(folder, "network.h"))
         sizes = [
@@ -106,6 +99,19 @@ def measure(header: Path, chip: str) -> Cost:
             for body in ("chosen = 0; y[0] = x[0];", call)
         ]
     return Cost(sizes[1][0] - sizes[0][0], sizes[1][1], _data(text))
+
+
+def called(header: str) -> tuple[str, dict[str, str]]:
+    """The call of ``predict`` of a header, which answers in ``chosen`` or ``y``, and its counts."""
+    prefix = re.findall(r"(\w+)_predict\(const float \*x", header)[0]
+    gives_value = f"{prefix}_predict(const float *x)" in header
+    answer = "chosen" if f"int {prefix}_predict(" in header else "y[0]"  # no class need be a float
+    call = f"{answer} = {prefix}_predict(x);" if gives_value else f"{prefix}_predict(x, y);"
+    counts = {
+        name: re.findall(rf"{prefix.upper()}_{name.upper()} (\d+)", header)[0]
+        for name in ("inputs", "outputs")
+    }
+    return call, counts
 
 
 def _data(header: str) -> int:
@@ -120,8 +126,8 @@ def _compiled(folder: Path, chip: str, source: str) -> tuple[int, int]:
     (folder / "program.c").write_text(source)
     sections = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
     command = [compiler, *options, "-Os", "-std=gnu99", "-fstack-usage", *sections]
-    _output([*command, "program.c", "-o", "program", "-lm"], folder)
-    text, data = _output([known.size, "program"], folder).splitlines()[1].split()[:2]
+    output_of([*command, "program.c", "-o", "program", "-lm"], folder)
+    text, data = output_of([known.size, "program"], folder).splitlines()[1].split()[:2]
     (usage,) = folder.glob("*.su")
     frames = re.findall(r":([\w.]+)\t(\d+)\t", usage.read_text())
     usage.unlink()
@@ -129,8 +135,13 @@ def _compiled(folder: Path, chip: str, source: str) -> tuple[int, int]:
     return int(text) + int(data), stack
 
 
-def _output(command: list[str], folder: Path) -> str:
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+def output_of(command: list[str], folder: Path, seconds: int = SECONDS) -> str:
+    """What a program said that was run in ``folder``; a ValueError where it failed."""
+    options: Any = {"capture_output": True, "text": True, "timeout": seconds}
+    try:
+        run = subprocess.run(command, cwd=folder, **options)
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"Expected {command[0]} to end within {seconds} s. It did not.") from error
     if run.returncode:
         raise ValueError(f"Expected {command[0]} to compile it. Got: {run.stderr.strip()[-500:]}")
-    return run.stdout
+    return run.stdout + run.stderr

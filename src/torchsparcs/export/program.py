@@ -36,6 +36,11 @@ class Field(NamedTuple):
     missing: int = -1
 
     @property
+    def is_ranked(self) -> bool:
+        """Whether it is a code and a number as well: of two texts, or of an order."""
+        return bool(self.texts) and not self.is_code
+
+    @property
     def level_count(self) -> int:
         return len(self.texts) + (self.other >= 0) + (self.missing >= 0)
 
@@ -155,6 +160,12 @@ class Program:
     def coded(self) -> list[int]:
         """The fields that are codes."""
         return [place for place, field in enumerate(self.fields) if field.is_code]
+
+    @property
+    def ranked(self) -> dict[int, int]:
+        """The fields that are codes and numbers as well, and how many codes there are."""
+        fields = enumerate(self.fields)
+        return {place: len(field.texts) for place, field in fields if field.is_ranked}
 
     def level_at(self, level: Level) -> int:
         """Where that level is among the features."""

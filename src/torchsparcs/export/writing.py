@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.fx import GraphModule
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.compact.sparse import with_zeros
@@ -139,7 +140,8 @@ def _exported(module: nn.Module, example: Any, names: list[str]) -> Any:
             "Expected inputs and outputs with names of their own, at least one of each. Got "
             f"{quoted(names)} and {quoted(outputs)}."
         )
-    with _quiet_exporter():
+    # as other kernels lay out what attention gives, it could not be taken apart
+    with _quiet_exporter(), sdpa_kernel(SDPBackend.MATH):
         program = torch.onnx.export(
             module,
             tensors,

@@ -13,7 +13,7 @@ import os
 import re
 import reprlib
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -69,6 +69,20 @@ def memory() -> int:
     return min(limit for limit in limits if limit > 0)  # -1 is none
 
 
+@contextlib.contextmanager
+def reading(kind: str, path: str | Path) -> Iterator[None]:
+    """Whatever goes wrong in a library that reads ``path`` is a ValueError; ours stay as they are.
+
+    ``kind`` is what was expected: "a whole parquet file".
+    """
+    try:
+        yield
+    except Exception as error:  # of libraries and the system, of many kinds
+        if type(error) is ValueError and str(error).startswith("Expected"):
+            raise
+        raise ValueError(f"Expected {kind}. {path} cannot be read: {first_line(error)}") from error
+
+
 def _gigabytes(size: int) -> str:
     return f"{size / 1e9:,.3g} GB" if size < 10**30 else "more than there is"
 
@@ -79,13 +93,18 @@ def read_json(path: Path) -> Any:
         raise FileNotFoundError(f"Expected a file. There is none at {path}.")
     check_memory(path, path.stat().st_size, copies=JSON_COPIES)
     try:
-        text = path.read_text(encoding="utf-8")
-        value = json.loads(text)
-        if SURROGATE.search(text):  # half a character can be written as JSON, and nowhere else
-            json.dumps(value, ensure_ascii=False).encode()
-        return value
+        return parsed_json(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"Expected JSON. {path} holds something else: {error}") from error
+
+
+def parsed_json(text: str) -> Any:
+    """What JSON says; a ValueError for half a character, which can be written there and nowhere
+    else."""
+    value = json.loads(text)
+    if SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 LARGEST = 2**1023  # whole numbers below are floats too

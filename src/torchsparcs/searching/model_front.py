@@ -25,6 +25,7 @@ from torchsparcs.training.progress import cutting_progress
 from torchsparcs.training.tasks import Evaluation, LossFunction, gives_tensors
 
 Model = TypeVar("Model", bound=nn.Module)
+Built = TypeVar("Built", bound=nn.Module)
 FORMAT = 1
 SIZES = ("parameters", "macs")
 INDEX = "front.json"
@@ -109,7 +110,7 @@ class ModelFront(Generic[Model]):
         write_json(where / INDEX, {"format": FORMAT, "size": self.size, "points": rows})
 
     @classmethod
-    def load(cls, folder: str | Path, *, into: Model) -> "ModelFront[Model]":
+    def load(cls, folder: str | Path, *, into: Built) -> "ModelFront[Built]":
         """The front that :meth:`save` wrote.
 
         Args:
@@ -128,7 +129,7 @@ class ModelFront(Generic[Model]):
             FrontPoint(load(where / file, into=into), **figures)
             for file, figures in ((row.pop("file"), row) for row in table["points"])
         ]
-        return cls(tuple(points), table["size"])
+        return ModelFront(tuple(points), table["size"])
 
     def __str__(self) -> str:
         lines = [f"{'parameters':>12} {'multiply-adds':>14} {'loss':>10} {'score':>10}"]

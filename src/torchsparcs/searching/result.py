@@ -250,6 +250,8 @@ class SearchResult(Explanations):
         scoring = self.scoring
         measure = scoring.label[0].upper() + scoring.label[1:]
         score = scoring.words(candidate.score, candidate.standard_error)
+        if candidate.int8_score is not None:
+            score += f", {scoring.words(candidate.int8_score)} in int8"
         lines = [f"{measure} on rows that it was not fitted to: {score}."]
         if candidate.expected is not None:
             words = scoring.words(candidate.expected)

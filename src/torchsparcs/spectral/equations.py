@@ -253,7 +253,7 @@ def _identity(transfers: Sequence[Tensor]) -> Tensor:
 
 
 def spectral_parameter_count(widths: Sequence[int]) -> int:
-    """Σ N_k N_{k+1} + Σ N_k: the transfers and every eigenvalue (the paper's figure_param_adv)."""
+    """Σ N_k N_{k+1} + Σ N_k: the transfers and every eigenvalue (the paper's figure 8)."""
     return sum(a * b for a, b in pairwise(widths)) + sum(widths)
 
 

@@ -6,6 +6,10 @@ from torch import nn
 
 from torchsparcs.files.reading import quoted
 
+BY_CALL = (
+    "With example=, what the model is called with, blocks are found however they are written; they "
+    "stay where they are."
+)
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -76,5 +80,5 @@ def no_stack(module: nn.Module, name: str, got: str = "") -> ValueError:
     got = got or f"a {type(module).__name__}" + (f" of {listed}" if kinds else "")
     return ValueError(
         f"Expected {name!r} to be a Linear, or Linears of fitting widths with an activation "
-        f"between them, or a Sequential of two convolutions or more with one. Got {got}."
+        f"between them, or a Sequential of two convolutions or more with one. Got {got}. {BY_CALL}"
     )

@@ -146,6 +146,7 @@ def spectralize(
             )
         return _with_eigenvalues(module, [*map(str, targets)], example)
     names = resolved(module, targets)
+    _check_targets_of_widths(hidden, targets)
     # a deep copy that finds these already copied copies all the rest
     memo: dict[int, Any] = {}
     for name in names:
@@ -174,6 +175,15 @@ def _with_eigenvalues(module: nn.Module, targets: Sequence[str], example: Any) -
     for block in chosen:
         spectralize_block_(result, block, example)
     return result
+
+
+def _check_targets_of_widths(hidden: Any, targets: Sequence[Any]) -> None:
+    others = [*map(str, hidden.keys() - {*targets})] if isinstance(hidden, Mapping) else []
+    if others:
+        raise ValueError(
+            f"Expected hidden widths by target, {quoted([*targets])}. Got some for "
+            f"{quoted(sorted(others))}."
+        )
 
 
 def _widths(hidden: Any, target: str) -> Sequence[int] | None:

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from torchsparcs.files.reading import quoted
+from torchsparcs.spectralizing.refusals import BY_CALL
 from torchsparcs.spectralizing.stacks import CONVOLUTIONAL, LINEAR, is_convolutional, stack_names
 
 
@@ -23,7 +24,7 @@ def resolved(module: nn.Module, targets: Sequence[Any]) -> dict[str, str]:
             raise ValueError(
                 "Expected the name of a Linear, of a stack of them, or a pattern of such names, or "
                 f"the name of a stack of convolutions. Got {target!r}. "
-                f"There are {quoted(list(dict.fromkeys(can_be))) or 'none'}."
+                f"There are {quoted(list(dict.fromkeys(can_be))) or 'none'}. {BY_CALL}"
             )
         names = dict.fromkeys(matches, target) | names
     if not names:

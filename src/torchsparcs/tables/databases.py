@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from torchsparcs.files.reading import check_memory, first_line, memory
+from torchsparcs.files.reading import check_memory, memory, reading
 from torchsparcs.tables.parquet import AT_ONCE, COPIES
 from torchsparcs.tables.whole_files import chosen_name
 
@@ -37,7 +37,7 @@ def read_database(address: str, table: str | None = None) -> pd.DataFrame:
     import sqlalchemy
 
     frames, taken, room = [], 0, memory()  # which falls with every frame
-    try:
+    with reading("a database to read", address):
         engine = sqlalchemy.create_engine(url)
         try:
             with engine.connect() as connection:
@@ -50,10 +50,6 @@ def read_database(address: str, table: str | None = None) -> pd.DataFrame:
                     frames.append(frame)
         finally:
             engine.dispose()
-    except (sqlalchemy.exc.SQLAlchemyError, ModuleNotFoundError) as error:  # of the driver
-        raise ValueError(
-            f"Expected a database to read. {address} cannot be: {first_line(error)}"
-        ) from error
     return pd.concat(frames, ignore_index=True)
 
 

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from torchsparcs.files.reading import check_memory, first_line, memory, quoted
+from torchsparcs.files.reading import check_memory, memory, quoted, reading
 
 COPIES = 4  # of what a file claims, in memory on the way to a table
 AT_ONCE = 2**18  # rows on the way to a table
 LARGEST_BATCH = 2**28  # bytes of them
 READ_AHEAD = 2**18  # bytes of each column
 PYARROW = 15  # the oldest version that does not unpickle what a file says
+DECIMAL = 32  # bytes that a decimal number counts: in pandas it is an object
+LONG = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 
 Span = tuple[int, int]  # the first row, and the one after the last
 
@@ -46,8 +48,8 @@ class ParquetFiles:
                 self.metadata[part] = file.metadata
                 self.size += _claimed(file)
             for kind, known in (
-                (types.is_nested, self.nested),
-                (lambda each: types.is_string(each) or types.is_large_string(each), self.text),
+                (_is_nested, self.nested),
+                (_is_text, self.text),
                 (types.is_dictionary, self.categorical),
             ):
                 known |= {str(field.name) for field in fields if kind(field.type)}
@@ -131,6 +133,16 @@ def _frame(batch: Any, text: Collection[str]) -> pd.DataFrame:
     return frame.assign(**{name: texts[name] for name in frame if name in texts})
 
 
+def _is_text(kind: Any) -> bool:
+    """Whether entries may have any length; one that many rows have is once in the file."""
+    return str(getattr(kind, "storage_type", kind)) in LONG
+
+
+def _is_nested(kind: Any) -> bool:
+    is_json = getattr(kind, "extension_name", "") == "arrow.json"
+    return is_json or load_pyarrow().types.is_nested(kind)
+
+
 def _check_types(known: dict[str, str], fields: Collection[Any], path: Path) -> None:
     """A ValueError for a column that is of another type than in the first file.
 
@@ -170,9 +182,14 @@ def check_flat(path: Path, nested: Collection[str]) -> None:
 def _claimed(file: Any) -> int:
     """The bytes that all rows of a Parquet file take, as it says itself; a text counts once."""
     # asked about one column of a group, Arrow ends the process where something does not fit
-    width = sum(max(file.schema.column(place).length, 8) for place in range(len(file.schema)))
+    width = sum(_width(file.schema.column(place)) for place in range(len(file.schema)))
     groups = (file.metadata.row_group(place) for place in range(file.num_row_groups))
     return sum(max(group.total_byte_size, group.num_rows * width) for group in groups)
+
+
+def _width(column: Any) -> int:
+    """The bytes that one number of a column takes, at least."""
+    return max(column.length, DECIMAL if column.logical_type.type == "DECIMAL" else 8)
 
 
 @contextlib.contextmanager
@@ -183,13 +200,8 @@ def _opened_parquet(path: Path, **options: Any) -> Iterator[Any]:
     """
     options |= {"buffer_size": READ_AHEAD, "pre_buffer": False}
     opened = load_pyarrow().parquet.ParquetFile
-    try:
-        with opened(path, **options) as file:
-            yield file
-    except Exception as error:  # of Arrow and the system, of many kinds
-        raise ValueError(
-            f"Expected a whole parquet file. {path} cannot be read: {first_line(error)}"
-        ) from error
+    with reading("a whole parquet file", path), opened(path, **options) as file:
+        yield file
 
 
 def load_pyarrow() -> Any:

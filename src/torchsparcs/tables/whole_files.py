@@ -1,6 +1,5 @@
-"""Files that are read whole: NPZ arrays, JSON lines, Arrow and Feather, Excel."""
+"""Files that are read whole: NPZ arrays, JSON lines, Excel."""
 
-import json
 import math
 import zipfile
 from collections.abc import Iterator
@@ -10,14 +9,24 @@ from typing import Any
 import pandas as pd
 
 from torchsparcs.files.arrays import read_arrays
-from torchsparcs.files.reading import JSON_COPIES, check_memory, first_line, memory, quoted
+from torchsparcs.files.reading import (
+    JSON_COPIES,
+    check_memory,
+    first_line,
+    memory,
+    parsed_json,
+    quoted,
+    reading,
+)
 from torchsparcs.tables.columns import check_names
-from torchsparcs.tables.parquet import COPIES, check_flat, load_pyarrow
+from torchsparcs.tables.parquet import COPIES
 from torchsparcs.tables.text_files import bounded, names_rows, tell_row_numbers
 
 MOST_COLUMNS = 2**20  # of an array, which may be packed into next to nothing
 EXCEL_COPIES = 8  # of the texts in a workbook, in memory on the way to a table
 OFTEN = 1000  # rows after which the memory is looked at
+MOST_ROWS = 2**20  # of a sheet, as Excel has them
+MOST_EMPTY = 2**26  # cells without a value at the ends of its rows
 
 
 def read_npz(path: Path) -> pd.DataFrame:
@@ -81,7 +90,7 @@ def read_json_lines(path: Path) -> pd.DataFrame:
 
 def _json_object(content: bytes, path: Path, line: int) -> dict[str, Any]:
     try:
-        value = json.loads(content)
+        value = parsed_json(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"Expected a JSON object in each line. {path} has something else in line {line:,}: "
@@ -95,39 +104,6 @@ def _json_object(content: bytes, path: Path, line: int) -> dict[str, Any]:
     return value
 
 
-def read_arrow(path: Path) -> pd.DataFrame:
-    """A table as Arrow writes it to a file or a stream; Feather is such a file."""
-    pyarrow = load_pyarrow()
-    check_memory(path, path.stat().st_size, copies=COPIES)
-    batches, taken, room = [], 0, memory()  # which falls with every batch
-    try:
-        with pyarrow.OSFile(str(path)) as source:
-            for batch in _arrow_batches(pyarrow, source):
-                taken += batch.nbytes
-                check_memory(path, taken, copies=COPIES, room=room)
-                batches.append(batch)
-            if not batches:
-                raise ValueError(f"Expected rows. {path} has none.")
-            table = pyarrow.Table.from_batches(batches)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(
-            f"Expected a whole Arrow or Feather file. {path} cannot be read: {first_line(error)}"
-        ) from error
-    check_flat(path, {str(f.name) for f in table.schema if pyarrow.types.is_nested(f.type)})
-    return table.to_pandas().reset_index(drop=True)
-
-
-def _arrow_batches(pyarrow: Any, source: Any) -> Iterator[Any]:
-    """The batches of a file, which begins with ARROW1, or of a stream."""
-    is_file = source.read(6) == b"ARROW1"
-    source.seek(0)
-    if not is_file:
-        yield from pyarrow.ipc.open_stream(source)
-        return
-    reader = pyarrow.ipc.open_file(source)
-    yield from map(reader.get_batch, range(reader.num_record_batches))
-
-
 def read_excel(path: Path, sheet: str | None = None) -> pd.DataFrame:
     """A sheet of an .xlsx workbook: names in its first row, values below; formulas as computed."""
     try:
@@ -137,19 +113,14 @@ def read_excel(path: Path, sheet: str | None = None) -> pd.DataFrame:
         raise ImportError(
             "Reading .xlsx files needs openpyxl: pip install 'torchsparcs[excel]'."
         ) from error
-    try:
-        with path.open("rb") as file:
-            with zipfile.ZipFile(file) as archive:  # no member unpacks to more than it claims
-                claimed = sum(part.file_size for part in archive.infolist())
-            check_memory(path, claimed, copies=EXCEL_COPIES)
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
-            filled = {each.title: each for each in book.worksheets if _is_filled(each)}
-            name = chosen_name(path, "sheet", [*filled], sheet)
-            return _sheet_table(filled[name], f"{path}, sheet {name!r},", path, {*ERROR_CODES})
-    except (zipfile.BadZipFile, KeyError, OSError, SyntaxError, TypeError) as error:
-        raise ValueError(
-            f"Expected a whole .xlsx workbook. {path} cannot be read: {first_line(error)}"
-        ) from error
+    with reading("a whole .xlsx workbook", path), path.open("rb") as file:
+        with zipfile.ZipFile(file) as archive:  # no member unpacks to more than it claims
+            claimed = sum(part.file_size for part in archive.infolist())
+        check_memory(path, claimed, copies=EXCEL_COPIES)
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+        filled = {each.title: each for each in book.worksheets if any(_rows(each, path))}
+        name = chosen_name(path, "sheet", [*filled], sheet)
+        return _sheet_table(filled[name], f"{path}, sheet {name!r},", path, {*ERROR_CODES})
 
 
 def chosen_name(source: Any, what: str, names: list[str], name: str | None) -> str:
@@ -168,13 +139,26 @@ def chosen_name(source: Any, what: str, names: list[str], name: str | None) -> s
     raise ValueError(f"Expected a {what} of {source}, {quoted(names)}. Got {name!r}.")
 
 
-def _is_filled(sheet: Any) -> bool:
+def _rows(sheet: Any, path: Path) -> Iterator[tuple[Any, ...]]:
+    """The rows of a sheet without empty cells at their ends.
+
+    A file of a few bytes can say that there is a cell in the last row of billions.
+    """
     sheet.reset_dimensions()  # what it says of itself may be wrong
-    return any(any(cell is not None for cell in row) for row in sheet.iter_rows(values_only=True))
+    empty = 0
+    for count, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        trimmed = _trimmed(row)
+        empty += len(row) - len(trimmed)
+        if count > MOST_ROWS or empty > MOST_EMPTY:
+            raise ValueError(
+                f"Expected at most {MOST_ROWS:,} rows, with values in their cells. {path} has "
+                f"more in sheet {sheet.title!r}."
+            )
+        yield trimmed
 
 
 def _sheet_table(sheet: Any, place: str, path: Path, errors: set[str]) -> pd.DataFrame:
-    rows = (_trimmed(row) for row in sheet.iter_rows(values_only=True))
+    rows = _rows(sheet, path)
     header = next(row for row in rows if row)
     header = tuple("" if cell is None and not i else cell for i, cell in enumerate(header))
     if None in header:

@@ -7,14 +7,14 @@ import pandas as pd
 
 from torchsparcs.tables.entries import NUMBERS, number
 
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet computes begins with one of them
+FORMULAS = tuple("=+-@＝＋－＠\t\r\n")  # what a spreadsheet computes begins with one of them
 
 
 def for_spreadsheets(value: Any) -> Any:
     """``value``, a text that begins like a formula behind an apostrophe; numbers are left alone.
 
-    >>> [for_spreadsheets(value) for value in ("=1+1", "-1", "a=1", -1.5)]
-    ["'=1+1", '-1', 'a=1', -1.5]
+    >>> [for_spreadsheets(value) for value in ("=1+1", "＝1+1", "-1", "a=1", -1.5)]
+    ["'=1+1", "'＝1+1", '-1', 'a=1', -1.5]
     """
     is_formula = isinstance(value, str) and value.startswith(FORMULAS) and number(value) is None
     return f"'{value}" if is_formula else value
