@@ -84,7 +84,7 @@ def outcome(kind: Kind, folder: Path) -> str:
     path = folder / kind.reads if kind.reads else folder
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "The first column of .* counts the rows", UserWarning)
+        warnings.filterwarnings("ignore", "The first column of .* numbers the rows", UserWarning)
         warnings.filterwarnings("ignore", "Categories that were not seen", UserWarning)
         warnings.filterwarnings("ignore", "float32 is too coarse", UserWarning)
         try:

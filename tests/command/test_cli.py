@@ -120,6 +120,22 @@ def test_a_report_is_written_again_or_elsewhere(run, tmp_path):
     assert "is: choose another, or use --force" in refused.err
 
 
+def test_a_report_with_what_columns_are_worth(run, table, tmp_path):
+    page = tmp_path / "page.html"
+    told = sparcs("report", run, "--data", table, "--out", page)
+    assert told.code == 0, told.err
+    assert re.match(
+        r"worth of the columns, in accuracy on 240 rows: (length|\[red\]width) 0\.", told.out
+    )
+    assert "worth to the pick" in page.read_text()
+    assert "worth to the pick" not in (run / "report.html").read_text()
+    flowers().drop(columns="kind").to_csv(tmp_path / "new.csv", index=False)
+    refused = sparcs("report", run, "--data", tmp_path / "new.csv")
+    assert "Expected rows with 'kind'" in refused.err
+    refused = sparcs("report", run, "--teacher", tmp_path / "model.onnx")
+    assert "Expected --data with it" in refused.err
+
+
 def test_what_a_search_prints(searched, run):
     outcome, best = searched[1], torchsparcs.load_result(run).best()
     assert outcome.err == ""

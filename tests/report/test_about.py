@@ -27,13 +27,15 @@ def test_columns_and_where_their_encoded_ones_are():
     pair = [dataclasses.replace(small.best(), network=each) for each in (network, other)]
     result = dataclasses.replace(result, front=tuple(pair))
     assert columns_of(result)["rows"] == [  # by the smallest network that reads them
-        ["n", "number, 2.5 ± 1.708", 3, 4, 2, None],
-        ["t", "text, 3 categories", 0, 3, 3, None],
-        ["k", "constant, left out", 3, 3, None, None],
+        ["n", "number, 2.5 ± 1.708", 3, 4, 2, None, None],
+        ["t", "text, 3 categories", 0, 3, 3, None, None],
+        ["k", "constant, left out", 3, 3, None, None, None],
     ]
     known = {**result.settings, "relevance": {"n": 1.0, "t": 0.25}}
     asked = dataclasses.replace(result, settings=known)
     assert [row[-1] for row in columns_of(asked)["rows"]] == [1.0, 0.25, None]
+    asked = dataclasses.replace(result, settings={**known, "worth": {"n": 0.01, "t": 0.2}})
+    assert [row[0] for row in columns_of(asked)["rows"]] == ["t", "n", "k"]
     network = CompactNetwork([4, 1], [(1, 0)], reads=(0, 1))
     candidate = dataclasses.replace(small.best(), network=network)
     assert columns_words(result, candidate) == "on 1 of 3 columns"
@@ -71,10 +73,8 @@ def test_what_the_data_decided_and_what_forces_it():
     }
     said = sections["What the data decided"]
     assert said["task"] == "The target is taken as 2 classes; --task changes that."
-    assert said["columns"].startswith(
-        "Their kinds were recognised by their entries, but for 1 that"
-    )
-    assert said["left out"].startswith("k: they are constant")
+    assert said["columns"].startswith("1 of 3 columns are of the kind that was asked for")
+    assert said["left out"].startswith("k (one value): nothing can be learnt")
     assert said["gaps"].startswith("1 column had missing values")
     assert "--scoring" in said["score"]
     assert "--validation" in said["validation"]
@@ -86,6 +86,34 @@ def test_what_the_data_decided_and_what_forces_it():
     (said,) = [dict(part["facts"]) for part in parts if part["title"] == "What the data decided"]
     assert said["sample"].startswith("15,000 of the rows; ")
     assert said["sample"].endswith("--sample N chooses how many.")
+
+
+def test_how_text_was_read_is_said():
+    frame = pd.DataFrame(
+        {
+            "paid": [f"{i},5 €" for i in range(120)],
+            "met": [f"{1 + i % 28}.1.2024" for i in range(120)],
+            "age": ["?", *map(str, range(119))],
+            "street": [f"s{i if i < 40 else i % 8}" for i in range(120)],
+            "key": [f"k{chr(65 + i)}" for i in range(120)],
+            "zip": [f"{i % 9}" for i in range(120)],
+        }
+    )
+    with pytest.warns(UserWarning, match=r"nearly all others|Left out"):
+        inputs = Inputs.fit(frame, kinds={"zip": "text"})
+    small = small_result("binary")
+    settings = {**small.settings, "rows_without_target": 4}
+    small = dataclasses.replace(small, settings=settings)
+    result = replaced(small, dataclasses.replace(small.preprocessing, inputs=inputs))
+    parts = torchsparcs.report.about.about(result)
+    (said,) = [dict(part["facts"]) for part in parts if part["title"] == "What the data decided"]
+    assert said["rows"] == "4 rows without a target left out."
+    assert said["columns"].startswith("1 of 6 columns are of the kind that was asked for")
+    assert said["text as numbers"].startswith("paid (decimal comma): read as numbers; --kind")
+    assert said["text as dates"].startswith("met (the day first): read as dates; --kind")
+    assert said["as if missing"].startswith("age (like ?): what is no number")
+    assert said["rare texts"].startswith("street (all but 8): texts that count as")
+    assert said["left out"].startswith("key (text that hardly repeats): nothing")
 
 
 def replaced(result, preprocessing):

@@ -7,7 +7,7 @@ from reports import chain_result, small_result
 
 from torchsparcs import CompactNetwork
 from torchsparcs.report import facts_of
-from torchsparcs.report.wording import judged_by, ratio_words
+from torchsparcs.report.wording import beside_one_answer, judged_by, ratio_words
 
 
 def caveat(result):
@@ -150,6 +150,21 @@ def test_another_score_and_a_rare_class():
     assert facts["candidates"][-1]["answers"]["note"] == ""  # accuracy is not the score
     assert facts["style"] == {"times": -1, "decimals": 4, "unit": ""}
     assert dict(facts["about"][0]["facts"])["judged by"] == "log loss, by default"
+
+
+def test_what_is_no_better_than_one_answer_is_told_so():
+    small = small_result("binary")
+    settings = {**small.settings, "constant_score": 0.9}
+    one = valued(small.front[0], 0.92, standard_error=0.03)
+    result = dataclasses.replace(small, front=(one,), linear=None, settings=settings)
+    words = (
+        "It is not better than one answer for all rows (90.00 %) by more than a standard error; "
+        "--scoring log_loss or roc_auc asks which rows are likelier than others."
+    )
+    assert beside_one_answer(result, one) == words
+    assert words in facts_of(result)["verdict"]
+    better = dataclasses.replace(result, front=(valued(one, 0.94),))
+    assert "one answer for all" not in facts_of(better)["verdict"]
 
 
 def test_who_judged():

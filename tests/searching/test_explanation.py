@@ -1,5 +1,7 @@
 """What columns are worth and do, on a network that is worked out by hand."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -70,6 +72,10 @@ def test_columns_are_ranked_by_what_is_lost_without_them(result, target):
     assert found["parameters"][["a", "city"]].tolist() == sizes
     assert found["parameters"][["b", "day"]].isna().all()
     assert result.importance(TABLE, target, "best").equals(found)  # of the same seed
+    assert "worth" not in result.settings
+    kept = dataclasses.replace(result, settings={**result.settings})
+    kept.importance(TABLE, target, "best", keep=True)
+    assert kept.settings["worth"] == found["worth"].to_dict()
 
 
 def test_contributions_of_a_linear_network_by_hand(result):

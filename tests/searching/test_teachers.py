@@ -539,7 +539,9 @@ class TestKeptFidelity:
         again = load_result(tmp_path / "run")
         assert again.settings["fidelity"] == result.settings["fidelity"]
         page = page_of(again)
-        assert "as it was given: of rows that it was fitted to its answers flatter" in page
+        assert (
+            "as given: on rows that it was fitted to, its answers look better than they are" in page
+        )
         assert f"{100 * kept.agreement:.1f} % the class that &lt;b&gt; gives" in page
         assert f"<td>{kept.teacher_score:.4f}</td>" in page
         assert f'<th scope="row">{kept.disagreed[0] + 1}</th>' in page

@@ -135,7 +135,7 @@ class TestSources:
 
     def test_row_numbers_of_a_csv_file_are_left_out(self, tmp_path):
         frame(20).to_csv(tmp_path / "t.csv")
-        with pytest.warns(UserWarning, match="counts the rows: it is left out"):
+        with pytest.warns(UserWarning, match="numbers the rows: it is left out"):
             stream = RowStream.of(tmp_path / "t.csv", chunk_rows=6)
         assert together(stream)[0].columns[0] == "age"
 

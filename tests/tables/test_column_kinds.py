@@ -14,10 +14,11 @@ from rows import check_close, chunks
 
 from torchsparcs import RowStream, SparcsClassifier
 from torchsparcs.command import runs
-from torchsparcs.tables.dates import PARTS, calendar_parts, dates_in
+from torchsparcs.tables.dates import PARTS, calendar_parts, date_orders, dates_in
 from torchsparcs.tables.encoding import Column
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.statistics import InputStatistics, TargetStatistics
+from torchsparcs.tables.target_values import has_target
 
 DAYS = pd.date_range("2019-12-30", periods=400, freq="30h")
 
@@ -291,11 +292,18 @@ class TestDates:
         assert np.isnan(found).any(axis=1).tolist() == [False, True, True]
         with pytest.raises(ValueError, match=r"dates in 'd', as in fit. Got text .* 'soon' in row"):
             inputs.encode(pd.DataFrame({"d": [None, "soon", "later"]}))
-        for stray in ("2020-13-01", "12.5.2020", "soon"):
+        for strays in (["2020-13-01"] * 250, [f"soon {i}" for i in range(30)]):
+            texts = [*strays, *table["d"][len(strays) :]]
             with pytest.warns(UserWarning, match="Left out"):
-                Inputs.fit(table.assign(d=[stray, *table["d"][1:]], b=range(400, 0, -1)))
+                Inputs.fit(table.assign(d=texts, b=range(400, 0, -1)))
 
-    @pytest.mark.parametrize("order", ["%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y"])
+    @pytest.mark.parametrize(
+        "order",
+        [
+            *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%d.%m.%y", "%d-%b-%Y"),
+            *("%b %d, %Y", "%d %B %Y", "%m/%d/%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d/%m/%y, %I:%M %p"),
+        ],
+    )
     def test_of_one_order_are_dates(self, order):
         days = pd.date_range("2024-01-10", periods=60)
         table = pd.DataFrame({"d": [*days.strftime(order), None], "b": range(61, 0, -1)})
@@ -305,6 +313,7 @@ class TestDates:
         found = inputs.encode(table)[:, 0]
         np.testing.assert_array_equal(found[:-1], calendar_parts(days, ["days since 2000"])[:, 0])
         assert Inputs.from_json(json.loads(json.dumps(inputs.to_json()))) == inputs
+        assert inputs.columns[0].order == order
         new = pd.DataFrame({"d": ["2024-01-10", table["d"][0], "soon"], "b": [1, 2, 3]})
         with pytest.warns(UserWarning, match="no number or date, .* missing: 1 row of 'd'"):
             again = inputs.encode(new)
@@ -316,9 +325,105 @@ class TestDates:
         with pytest.warns(UserWarning, match=r"'d' \(looks like dates; YYYY-MM-DD is understood"):
             assert Inputs.fit(table).encoded_names == ("b",)
 
+    def test_codes_that_may_be_dates_of_two_digits_stay_text(self):
+        table = pd.DataFrame({"d": ["1.2.10", "2.3.11", "1.2.10"], "b": [1, 2, 4]})
+        assert Inputs.fit(table).columns[0].categories == ("1.2.10", "2.3.11")
+
+    def test_months_by_names_that_are_long_and_short(self):
+        for first in (["May 1, 2024"], ["May 1, 2024", "June 2, 2024"], ["Jun 1, 2024"]):
+            orders = date_orders(np.array([*first, "May 3, 2024"], dtype=object))
+            assert len(orders) == 1
+
+    @pytest.mark.parametrize("write", ["%H:%M", "%H:%M:%S", "%I:%M %p", None])
+    def test_the_time_of_a_clock(self, write):
+        days = pd.date_range("2024-01-10 00:07", periods=60, freq="25min")
+        texts = days.time if write is None else days.strftime(write)
+        table = pd.DataFrame({"at": texts, "b": np.arange(60) % 7})
+        inputs = Inputs.fit(table)
+        parts = ["days since 2000", "hour", "time of day sin", "time of day cos"]
+        assert inputs.encoded_names == (*(f"at: {part}" for part in parts), "b")
+        hours = inputs.encode(table)[:, 1]
+        np.testing.assert_allclose(hours, days.hour + days.minute / 60, rtol=0, atol=1e-6)
+
     def test_lengths_of_time_are_days(self):
         spans = pd.DataFrame({"a": pd.to_timedelta([12, None, 48], unit="h")})
         assert Inputs.fit(spans).mean == (1.25, pytest.approx(1 / 3))
+
+
+class TestStrays:
+    """Columns of numbers or dates with a few entries that are something else."""
+
+    @pytest.mark.parametrize(
+        ("stray", "rows"), [("?", 100), ("unknown", 3), ("-", 40), ("1O", 1), ("n.a.", 7)]
+    )
+    @pytest.mark.parametrize("write", ["{}", "{} km", "$ {:,}.50"])
+    def test_nearly_all_numbers_are_numbers(self, stray, rows, write):
+        numbers = np.random.default_rng(0).permutation(200)
+        texts = [stray] * rows + [write.format(each) for each in numbers[rows:]]
+        table = pd.DataFrame({"a": texts, "b": np.arange(200) % 7})
+        words = f"nearly all others are, .* {rows} rows? of 'a', like '{re.escape(stray)}'"
+        with pytest.warns(UserWarning, match=words):
+            inputs = Inputs.fit(table)
+        assert inputs.encoded_names == ("a", "a is missing", "b")
+        found = inputs.encode(table)[:, 0]  # without a warning
+        assert np.isnan(found[:rows]).all()
+        half = 0.5 * write.endswith(".50")
+        np.testing.assert_array_equal(found[rows:], numbers[rows:] + half)
+        assert Inputs.from_json(json.loads(json.dumps(inputs.to_json()))) == inputs
+
+    def test_dates_too(self):
+        texts = ["0000-00-00"] * 9 + [*DAYS.astype(str)[9:]]
+        table = pd.DataFrame({"d": texts, "b": np.arange(len(DAYS)) % 7})
+        with pytest.warns(UserWarning, match="9 rows of 'd', like '0000-00-00'"):
+            inputs = Inputs.fit(table)
+        assert inputs.columns[0].kind == "date"
+        assert inputs.columns[0].gaps == "told"
+
+    @pytest.mark.parametrize(
+        ("name", "texts"),
+        [
+            ("many strays", [f"{i}" if i % 10 else f"no {i}" for i in range(200)]),
+            ("one, too often", [f"{i}" if i % 3 == 0 else "?" for i in range(200)]),
+            ("few numbers", [f"{i % 20}" if i % 20 else "?" for i in range(200)]),
+            ("the id", [f"{i}" if i % 50 else "?" for i in range(200)]),
+        ],
+    )
+    def test_others_are_text(self, name, texts):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Left out")
+            inputs = Inputs.fit(pd.DataFrame({name: texts, "b": np.arange(200) % 7}))
+        assert inputs.columns[0].kind in ("text", "identifier")
+
+    def test_chunks_say_the_same(self):
+        texts = [f"{i}" if i % 40 else "?" for i in range(200)]
+        table = pd.DataFrame({"a": texts, "b": np.arange(200) % 7})
+        with pytest.warns(UserWarning, match="5 rows of 'a', like"):
+            whole = Inputs.fit(table)
+        statistics = InputStatistics()
+        for chunk in (table[:90], table[90:]):
+            statistics.add(chunk)
+        assert statistics.fitted().encoded_names == whole.encoded_names
+        np.testing.assert_allclose(statistics.fitted().mean, whole.mean)
+        assert statistics.strays["a"] == 5
+
+    def test_a_target_of_numbers_has_none(self):
+        texts = np.array([f"{i}.5" if i % 40 else "?" for i in range(80)], dtype=object)
+        with pytest.raises(ValueError, match=r"numbers or classes in 'y'. Got numbers and.* '\?'"):
+            Target.fit(texts)
+        assert Target.fit(np.resize(texts[:38], 380), "classification").outputs == 38
+
+    def test_as_text_if_somebody_says_so(self):
+        texts = [f"{i % 50}" if i % 40 else "?" for i in range(200)]
+        table = pd.DataFrame({"a": texts, "b": np.arange(200) % 7})
+        assert Inputs.fit(table, kinds={"a": "text"}).columns[0].kind == "text"
+
+
+def test_blank_text_is_missing():
+    table = pd.DataFrame({"a": ["1", "", "3"], "b": ["x", " ", "y"]})
+    told = Inputs.fit(table.replace(["", " "], None))
+    assert Inputs.fit(table) == told
+    assert has_target(table["b"]).tolist() == [True, False, True]
+    assert has_target(table[["a", "b"]].to_numpy()).tolist() == [True, False, True]
 
 
 class TestWrittenNumbers:
@@ -347,7 +452,7 @@ class TestWrittenNumbers:
             ["5 km", "3 mi"],
             ["A11", "A12"],
             ["1st", "2nd"],
-            ["12:30", "1:15"],
+            ["12:70", "1:15"],
             ["20-30", "30-40"],
             ["٣ km", "٤ km"],
         ],

@@ -58,6 +58,7 @@ SHEET = [[*TABLE], *TABLE.to_numpy(dtype=object).tolist()]
 FILES = {
     "house.csv": TABLE.to_csv(index=False).encode(),
     "house.CSV": b"\xef\xbb\xbf" + TABLE.to_csv(index=False).encode(),
+    "house.txt": TABLE.to_csv(index=False, sep="\t").encode(),
     "house.tsv": TABLE.to_csv(index=False, sep="\t").encode(),
     "semicolons.csv": TABLE.to_csv(index=False, sep=";").encode(),
     "bars.csv": b'a|b|"c d"|price\n1|0.5|x|10.5\n2|1.5|y,z|20\n',
@@ -304,10 +305,23 @@ class TestDatabases:
 
 def test_a_column_that_counts_the_rows_is_left_out(tmp_path):
     path = file(tmp_path, "a.csv", TABLE.to_csv().encode())
-    with pytest.warns(UserWarning, match="has no name and counts the rows: it is left out"):
+    with pytest.warns(UserWarning, match="has no name and numbers the rows: it is left out"):
         table = read_table(path)
     pd.testing.assert_frame_equal(table, TABLE)
+    path = file(tmp_path, "a.csv", TABLE.set_index([[7, 3]]).to_csv().encode())
+    with pytest.warns(UserWarning, match="has no name and numbers the rows: it is left out"):
+        assert read_table(path).columns.tolist() == TABLE.columns.tolist()
     assert "Unnamed: 0" in read_table(file(tmp_path, "a.csv", b",b\n3,1\n3,2\n"))
+
+
+def test_so_is_one_of_a_workbook(tmp_path):
+    pytest.importorskip("openpyxl")
+    pd.DataFrame({"a": [3, 5], "b": [1, 2]}).to_excel(tmp_path / "a.xlsx")
+    with pytest.warns(UserWarning, match=r"a.xlsx, sheet 'Sheet1' has no name and numbers the r"):
+        assert read_table(tmp_path / "a.xlsx").columns.tolist() == ["a", "b"]
+    pd.DataFrame({"a": [3, 5]}, index=["x", "y"]).to_excel(tmp_path / "a.xlsx")
+    with pytest.raises(ValueError, match=r"a name above each column.* none above column 1"):
+        read_table(tmp_path / "a.xlsx")
 
 
 def test_a_missing_target_is_not_dropped_by_reading(tmp_path):

@@ -18,7 +18,13 @@ from torchsparcs.files.visible import visible, visible_lines
 from torchsparcs.report.about import made_with
 from torchsparcs.report.columns import priced_columns
 from torchsparcs.report.excerpt import excerpt, layers_in_short
-from torchsparcs.report.wording import bytes_of_chip, counted, ended_by, judged_by
+from torchsparcs.report.wording import (
+    beside_one_answer,
+    bytes_of_chip,
+    counted,
+    ended_by,
+    judged_by,
+)
 from torchsparcs.searching.result import Candidate, SearchResult, is_same
 from torchsparcs.searching.scoring import Scoring
 from torchsparcs.tables.target import Target
@@ -173,6 +179,7 @@ def _print_verdict(console: Console, result: SearchResult, pick: str | int) -> N
         "size": f"{counted(picked.parameters, 'parameter')}{_more(result, picked)}{compared}",
         "score": f"{scoring.label} {told} {judged}",
         "reads": _columns_read(result, picked),
+        "note": beside_one_answer(result, picked),
     }
     console.print(Text(f"Picked ({pick}): {picked.architecture}", "bold"))
     console.print(pairs({name: fact for name, fact in facts.items() if fact}))

@@ -39,15 +39,18 @@ def write_report(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="Rows that neither the search nor the teacher has seen."),
+        typer.Option(
+            metavar="DATA",
+            help="Rows with a target, that neither the search nor the teacher has seen: the page "
+            "says what each column is worth to the picked network.",
+        ),
     ] = None,
     open: Open = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the FILE of --out.")] = False,
 ) -> None:
     """Write the page about a search: one HTML file, for any browser."""
-    if (teacher is None) != (data is None):
-        given, lacking = ("--data", "--teacher") if teacher is None else ("--teacher", "--data")
-        raise typer.BadParameter(f"Expected {lacking} with it.", param_hint=given)
+    if teacher is not None and data is None:
+        raise typer.BadParameter("Expected --data with it.", param_hint="--teacher")
     with loading():
         from torchsparcs.command import runs
     runs.write_report(run, out, teacher=teacher, data=data, opened=open, force=force)

@@ -113,7 +113,7 @@ class Job(Record):
     ) -> None:
         """Search, and write everything into ``folder``; by several processes, the first writes."""
         ranks = Ranks.current()
-        X, y, validation, groups = self._rows(console)
+        X, y, validation, groups, without = self._rows(console)
         with _kept_or_cleared(folder, resume, ranks) as steps:
             if not resume:
                 ranks.first(lambda: self._begin(folder, steps))
@@ -148,7 +148,7 @@ class Job(Record):
             )
             steps.check_there()
             if ranks.is_first:
-                self._write(self._described(result), folder, console)
+                self._write(self._described(result, without), folder, console)
                 if result.settings["ended"] == "interrupt":
                     console.print(f"\nIt was stopped: sparcs search --resume {folder} goes on.")
                 else:
@@ -165,9 +165,10 @@ class Job(Record):
         text = json.dumps(there.to_json(), indent=1) + "\n"
         write_atomically(folder / PARTS / JOB, text.encode())
 
-    def _rows(self, console: Console) -> tuple[Any, Any, Any, Any]:
+    def _rows(self, console: Console) -> tuple[Any, Any, Any, Any, int]:
         """What :func:`search` takes: a table, or of a large file a stream; who judges, and groups.
 
+        And how many rows of a table were left out, as they have no target.
         The column of the groups is no input, that of the time one unless it is dropped.
         """
         splits = [name for name in (self.group, self.time) if name is not None]
@@ -181,7 +182,7 @@ class Job(Record):
                     f"Got {size:,}."
                 )
             console.print(f"{path.name}: too large to be read whole, {size:,} bytes")
-            return RowStream.of(path, target, drop=self.drop), None, self.validation, None
+            return RowStream.of(path, target, drop=self.drop), None, self.validation, None, 0
         with reworded():
             dataset = load_dataset(
                 self.data,
@@ -191,7 +192,7 @@ class Job(Record):
                 sheet=self.sheet,
                 may_lack=self.teacher is not None,
             )
-        X, y = dataset.X, dataset.y
+        X, y, there = dataset.X, dataset.y, len(dataset.X)
         if y is not None:
             X, y, _, _ = counted_rows(X, y, None)
         validation, groups = self.validation, None
@@ -203,7 +204,7 @@ class Job(Record):
             console.print(f"{path.name}: {rows:,} rows, {columns:,} columns; {WITHOUT_TARGET}")
         else:
             console.print(summary(path.name, rows, columns, Target.fit(y, self.task)))
-        return X, y, validation, groups
+        return X, y, validation, groups, there - rows
 
     def _extra_rows(self) -> Any:
         """Rows for the teacher, of whose columns only those of the inputs are looked at."""
@@ -211,7 +212,7 @@ class Job(Record):
             return None
         return read_table(self.extra_rows, text_kinds(parsed_kinds(self.kinds)))
 
-    def _described(self, result: SearchResult) -> SearchResult:
+    def _described(self, result: SearchResult, without: int) -> SearchResult:
         """``result``, whose settings also say what the command line was asked for."""
         names, pick = result.target.names, self.pick
         try:
@@ -226,6 +227,7 @@ class Job(Record):
             "group": self.group,
             "time": self.time,
             "pick": pick,
+            "rows_without_target": without,
             "version": __version__,
         }
         return dataclasses.replace(result, settings={**result.settings, **asked})

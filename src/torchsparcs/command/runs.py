@@ -21,6 +21,8 @@ from torchsparcs.export.saving import save
 from torchsparcs.export.timing import SIMULATORS, lacking_simulator, row_time
 from torchsparcs.export.writing import to_onnx
 from torchsparcs.files.atomic import write_atomically
+from torchsparcs.files.reading import quoted
+from torchsparcs.files.visible import visible
 from torchsparcs.report.page import check_place
 from torchsparcs.searching.result import Candidate, SearchResult, load_result
 from torchsparcs.tables.columns import check_known, check_names
@@ -29,6 +31,8 @@ from torchsparcs.tables.readers import read_table
 from torchsparcs.tables.target_values import with_targets
 from torchsparcs.tables.writers import WRITERS, without_formulas
 from torchsparcs.training.tasks import resolve_task
+
+MOST_TOLD = 10  # columns and what they are worth
 
 
 def show(run: Path, *, every: bool = False) -> None:
@@ -53,27 +57,46 @@ def write_report(
 ) -> None:
     """Write the page into the folder, or to the file ``out``, and have it ``opened``.
 
-    With a ``teacher`` it says what the picked network kept of it on the rows ``data``.
+    On the rows ``data`` it says what the columns are worth to the picked network, and with a
+    ``teacher`` what that kept of it.
     """
     result = _loaded(run)
     path = run / "report.html" if out is None else out
     if out is not None:
         _check_file(path, force)
-    if teacher is not None and data is not None:
-        tell(_kept(result, teacher, data))
+    if data is not None:
+        X, y = _judging_rows(result, data)
+        if y is not None:
+            tell(_worth(result, X, y))
+        elif teacher is None:
+            raise ValueError(f"Expected rows with {quoted(result.target.names)}. {data} has none.")
+        if teacher is not None:
+            tell(_kept(result, teacher, X, y))
     result.report(path, folder=run, force=True)
     tell(f"{path.stat().st_size / 1e6:.1f} MB in {path}")
     if opened:
         open_page(path)
 
 
-def _kept(result: SearchResult, teacher: Path, data: str) -> str:
-    """What the picked network kept of a teacher, in a line; the result remembers it."""
+def _judging_rows(result: SearchResult, data: str) -> tuple[Any, Any]:
+    """The rows of a table that have a target, None of these where it has none at all."""
     if result.preprocessing is None:
-        raise ValueError("Expected a search of a table for a teacher. This is one of a network.")
+        raise ValueError("Expected a search of a table for --data. This is one of a network.")
     X, y = _rows_of(result, data)
-    if y is not None:
-        X, y, _ = with_targets(X, y)
+    return (X, y) if y is None else with_targets(X, y)[:2]
+
+
+def _worth(result: SearchResult, X: Any, y: Any) -> str:
+    """What the columns are worth to the picked network, in a line; the result remembers it."""
+    worth = result.importance(X, y, _rule(result, None), keep=True)["worth"]
+    dear = [f"{visible(name)} {value:.3f}" for name, value in worth.items() if value > 0]
+    score = "R²" if result.target.classes is None else "accuracy"
+    words = ", ".join(dear[:MOST_TOLD]) or "nothing"
+    return f"worth of the columns, in {score} on {len(X):,} rows: {words}"
+
+
+def _kept(result: SearchResult, teacher: Path, X: Any, y: Any) -> str:
+    """What the picked network kept of a teacher, in a line; the result remembers it."""
     kept = result.fidelity(teacher, X, y, _rule(result, None), keep=True)
     what = "correlation" if result.target.classes is None else "agreement"
     scores = ""

@@ -5,6 +5,7 @@ from typing import Any
 
 from torchsparcs.export.predicting import error_of
 from torchsparcs.files.visible import shortened
+from torchsparcs.report.choices import choices, sample_words
 from torchsparcs.report.columns import kinds_words
 from torchsparcs.report.wording import counted, ended_by, judged_by, shape_words
 from torchsparcs.searching.result import SearchResult
@@ -20,7 +21,7 @@ def about(result: SearchResult) -> list[dict[str, Any]]:
     sections: dict[str, Mapping[str, str | None]] = {
         "Data": _data(result),
         "Search": _search(result),
-        **({} if result.preprocessing is None else {"What the data decided": _choices(result)}),
+        **({} if result.preprocessing is None else {"What the data decided": choices(result)}),
         "Settings": _settings(result),
         "Made with": made_with(result.settings),
     }
@@ -36,7 +37,7 @@ def _data(result: SearchResult) -> dict[str, str | None]:
     return {
         "name": shortened(settings.get("data", "not recorded" if is_table else "")),
         "rows": f"{used:,}" if seen <= used else f"{used:,} drawn from {seen:,}",
-        "searched on": _sample(settings),
+        "searched on": sample_words(settings),
         "row": None if is_table else shape_words(result),
         "columns": kinds_words(result.inputs.columns) if is_table else None,
         "dropped": ", ".join(map(shortened, settings.get("dropped", []))),
@@ -44,14 +45,6 @@ def _data(result: SearchResult) -> dict[str, str | None]:
         "judged by": _score(result),
         **_aim(result, result.target),
     }
-
-
-def _sample(settings: dict[str, Any]) -> str | None:
-    """The rows of the sample, where there was one."""
-    searched = settings.get("rows_searched", settings["rows"])
-    if searched >= settings["rows"]:
-        return None
-    return f"{searched:,} of the rows; what was found, fitted to all and validated on the others"
 
 
 def _score(result: SearchResult) -> str:
@@ -71,64 +64,6 @@ def _teacher(settings: Mapping[str, Any]) -> str | None:
     if settings.get("teacher_is_refitted"):
         return f"{name}, fitted again for each fold, so that it answers rows it has not seen"
     return f"{name}, as given: on rows that it was fitted to, its answers look better than they are"
-
-
-def _choices(result: SearchResult) -> dict[str, str | None]:
-    """What was chosen by the data, a sentence each, and the option that forces it."""
-    settings, target, columns = result.settings, result.target, result.inputs.columns
-    told = sum(column.gaps == "told" for column in columns)
-    asked = sum(column.is_chosen for column in columns)
-    left = [shortened(c.name) for c in columns if c.kind in ("constant", "identifier")]
-    is_default = settings.get("scoring_is_auto", True)
-    heat = result.pick(settings.get("pick", "smallest")).temperature
-    kind = "numbers" if target.classes is None else f"{len(target.classes)} classes"
-    return {
-        "task": f"The target is taken as {kind}; --task changes that.",
-        "columns": (
-            "Their kinds were recognised by their entries"
-            f"{f', but for {asked:,} that were given' * bool(asked)}; --kind COL=KIND changes one."
-        ),
-        "left out": (
-            f"{', '.join([*left[:MOST_OUTPUTS], *_rest(len(left) - MOST_OUTPUTS)])}: they are "
-            "constant or identify rows; --kind COL=number or COL=text keeps one that varies."
-            if left
-            else None
-        ),
-        "gaps": (
-            f"{counted(told, 'column')} had missing values. They are filled in, and an extra input "
-            "says where they were; --drop COL leaves a column out."
-            if told
-            else None
-        ),
-        "score": (
-            f"Networks are compared by {result.scoring.label}, "
-            f"{'the default for such a target' if is_default else 'as asked for'}; --scoring "
-            "chooses another."
-        ),
-        "validation": (
-            f"Scores are of {judged_by(settings)}; --validation, --group or --time change that."
-        ),
-        "training": (
-            f"Networks of up to {' → '.join(map(str, settings['widths']))} were trained, for a "
-            "time that depends on the rows; --widths and --steps change that."
-        ),
-        "probabilities": (
-            None
-            if target.classes is None
-            else "They were not calibrated, as asked for."
-            if not settings.get("calibrate", True)
-            else f"{_heat(heat)}; --no-calibration leaves that out."
-        ),
-        "sample": (
-            f"{_sample(settings)}; --sample N chooses how many." if _sample(settings) else None
-        ),
-    }
-
-
-def _heat(temperature: float) -> str:
-    if temperature == 1:
-        return "They needed no calibration"
-    return f"They were calibrated in validation: outputs are divided by {temperature:.3g}"
 
 
 def _aim(result: SearchResult, target: Target) -> dict[str, str]:

@@ -11,6 +11,8 @@ from torchsparcs.searching.result import Candidate, SearchResult
 from torchsparcs.tables.encoding import Column
 
 MARKS = {".": "point", ",": "comma"}
+CLOCK = "the time of a clock"
+ORDERS = {"%d": "the day first", "%Y": "the year first", "%H": CLOCK, "%I": CLOCK}
 LEFT_OUT = ("constant", "identifier")
 MOST_COLUMNS = 200  # of the table, one by one
 MOST_PRICED = 20  # of a network, by name
@@ -26,25 +28,27 @@ KINDS = {
 
 
 def columns_of(result: SearchResult) -> dict[str, Any] | None:
-    """Name, content, start and end of its inputs, smallest network and relevance of each column.
+    """Name, content, start and end of its inputs, smallest network, worth and relevance of columns.
 
-    They are in the order in which the front would let them go, the last ones first: of the
-    parameters of the smallest network that reads them; None where none does. The relevance is None
-    where ``input_relevance`` was not asked to keep it.
+    They are in the order of their worth, and of the same in that in which the front would let them
+    go, the last ones first: of the parameters of the smallest network that reads them; None where
+    none does. Worth and relevance are None where ``importance`` and ``input_relevance`` were not
+    asked to keep them.
     """
     if result.preprocessing is None:
         return None
     inputs, place = result.inputs, 0
     rows: list[list[Any]] = []
-    smallest, relevance = _smallest_readers(result), result.settings.get("relevance", {})
+    smallest = _smallest_readers(result)
+    worth, relevance = (result.settings.get(name, {}) for name in ("worth", "relevance"))
     for column in inputs.columns:
         width = len(column.encoded_names)
         content = _content(column, inputs.mean[place:], inputs.scale[place:])
         reader = smallest.get(column.name)
-        known = relevance.get(column.name)
-        rows.append([shortened(column.name), content, place, place + width, reader, known])
+        known = worth.get(column.name), relevance.get(column.name)
+        rows.append([shortened(column.name), content, place, place + width, reader, *known])
         place += width
-    rows.sort(key=lambda row: math.inf if row[4] is None else row[4])
+    rows.sort(key=lambda row: (-(row[5] or 0.0), math.inf if row[4] is None else row[4]))
     return {"rows": rows[:MOST_COLUMNS], "more": max(0, len(rows) - MOST_COLUMNS)}
 
 
@@ -93,7 +97,7 @@ def _content(column: Column, mean: Sequence[float], scale: Sequence[float]) -> s
 def _words(column: Column, mean: Sequence[float], scale: Sequence[float]) -> str:
     count, reason = len(column.categories or ()), column.reason or "identifier or free text"
     unit = f" {visible(column.writing.unit)}" if column.writing and column.writing.unit else ""
-    order = {"": "", "%d": ", the day first", "%m": ", the month first"}[column.order[:2]]
+    order = f", {order_words(column)}" if column.order else ""
     return {
         "number": lambda: f"number, {mean[0]:.4g} ± {scale[0]:.4g}{unit}",
         "text": lambda: f"text, {count:,} categories{' and others as one' * column.has_rest}",
@@ -102,6 +106,11 @@ def _words(column: Column, mean: Sequence[float], scale: Sequence[float]) -> str
         "constant": lambda: "constant, left out",
         "identifier": lambda: f"{reason}, left out",
     }[column.kind]()
+
+
+def order_words(column: Column) -> str:
+    """How dates are written that are text and not as ISO 8601 has it: "the day first"."""
+    return ORDERS.get(column.order[:2], "the month first")
 
 
 def kinds_words(columns: Sequence[Column]) -> str:

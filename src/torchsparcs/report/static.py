@@ -73,25 +73,34 @@ def costs(facts: Mapping[str, Any]) -> str:
     return _folded("By what it costs to measure the columns", table, "costs")
 
 
+# Measures of columns that were kept: their places, their names, and digits behind the point.
+MEASURES = ((5, "worth to the pick", 3), (6, "relevance by input eigenvalues", 2))
+
+
 def columns(facts: Mapping[str, Any]) -> str:
     """The columns of a table and the smallest network that reads each; nothing of a network."""
     if not facts["columns"]:
         return ""
     known, more = facts["columns"]["rows"], facts["columns"]["more"]
-    has_relevance = any(row[5] is not None for row in known)
+    measures = [each for each in MEASURES if any(row[each[0]] is not None for row in known)]
     head = [("column", ""), ("content", ""), ("smallest network that reads it", "")]
-    head += [("relevance by input eigenvalues", "")] * has_relevance + [("read", "")]
+    head += [(words, "") for _, words, _ in measures] + [("read", "")]
     rows, marks = [], []
-    for name, content, start, end, smallest, relevance in known:
+    for row in known:
+        name, content, start, end, smallest = row[:5]
         reader = "none" if smallest is None else f"{smallest:,} parameter" + "s" * (smallest != 1)
-        shown = "" if relevance is None else f"{relevance:.2f}"
-        rows.append([(name, ""), (content, ""), (reader, ""), *[(shown, "")] * has_relevance])
-        rows[-1].append((_is_read(facts, start, end), ""))
+        told = [_digits(row[place], digits) for place, _, digits in measures]
+        cells = [name, content, reader, *told, _is_read(facts, start, end)]
+        rows.append([(cell, "") for cell in cells])
         marks.append(f'data-from="{start}" data-to="{end}"')
     title = f"Columns, and which of them the network reads ({len(known) + more:,})"
     table = _table(head, rows, marks)
     rest = f'<p class="note">and {more:,} more</p>' if more else ""
     return _folded(title, table + rest, "columns")
+
+
+def _digits(number: float | None, digits: int) -> str:
+    return "" if number is None else f"{number:.{digits}f}"
 
 
 def _is_read(facts: Mapping[str, Any], start: int, end: int) -> str:

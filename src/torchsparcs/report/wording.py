@@ -137,7 +137,8 @@ def headline(result: SearchResult, candidate: Candidate) -> str:
 def verdict(result: SearchResult, picked: Candidate) -> str:
     """What the answer reads, how it compares with others, and what the scores are worth."""
     sentences = [reads_words(result, picked)]
-    sentences += [*_beside_others(result, picked), *_of_a_rare_class(result, picked)]
+    sentences += [beside_one_answer(result, picked), *_beside_others(result, picked)]
+    sentences += _of_a_rare_class(result, picked)
     if result.settings.get("refitted"):
         sentences.append("The networks were found by an earlier search and refitted to these rows.")
     sentences.append(_caveat(result, picked))
@@ -195,6 +196,19 @@ def best_plain(result: SearchResult) -> Attempt | None:
         and math.isfinite(found.score)
     ]
     return max(plain, key=lambda found: found.score, default=None)
+
+
+def beside_one_answer(result: SearchResult, candidate: Candidate) -> str:
+    """That a network is hardly better than one answer for all rows, where that is so."""
+    scoring = result.scoring
+    constant, error = scoring.constant, candidate.standard_error
+    if constant is None or not candidate.told <= constant + (error if error > 0 else 0.0):
+        return ""
+    answer = f"one answer for all rows ({measured(scoring, constant)})"
+    words = f"It is not better than {answer} by more than a standard error"
+    if scoring.name == "accuracy":
+        words += "; --scoring log_loss or roc_auc asks which rows are likelier than others"
+    return f"{words}."
 
 
 def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:

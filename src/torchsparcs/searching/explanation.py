@@ -47,12 +47,17 @@ class Explanations:
         *,
         repeats: int = 5,
         seed: int = 0,
+        keep: bool = False,
     ) -> pd.DataFrame:
         """Columns of a table, from the one that is worth most.
 
         What a column is worth is how much the score (accuracy or R²) of the picked network falls on
         these rows where the entries of that column are shuffled among them. Take rows that the
         search has not seen.
+
+        Args:
+            keep: the result remembers what each is worth; pages and folders that are written from
+                then on have it.
 
         Returns:
             a row for each column that was not left out, in columns ``worth``, the mean of
@@ -84,6 +89,8 @@ class Explanations:
             )
         columns = ["column", "worth", "standard_error", "parameters"]
         table = pd.DataFrame(rows, columns=columns).set_index("column")
+        if keep:
+            self.settings["worth"] = table["worth"].to_dict()
         return table.sort_values(["worth", "parameters"], ascending=[False, True])
 
     def input_relevance(self, X: Any, y: Any, *, seed: int = 0, keep: bool = False) -> pd.DataFrame:

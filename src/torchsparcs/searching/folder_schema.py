@@ -110,6 +110,7 @@ class Settings(TypedDict):
     way: NotRequired[str]
     rows_seen: NotRequired[Count]
     rows_searched: NotRequired[Count]
+    rows_without_target: NotRequired[Count]
     penalty_weights: NotRequired[list[float]]
     max_parameters: NotRequired[Count | None]
     max_bytes: NotRequired[Count | None]
@@ -130,6 +131,7 @@ class Settings(TypedDict):
     fidelity: NotRequired[Annotated[Kept, _are_told]]
     costs: NotRequired[dict[str, Size]]
     relevance: NotRequired[dict[str, Share]]  # of columns, where it was asked for
+    worth: NotRequired[dict[str, Finite]]  # likewise
     ranges: NotRequired[dict[str, Annotated[list[float], _is_range]]]  # as ranges_of has them
     class_weight: NotRequired[str | dict[str, float] | None]
     group: NotRequired[str | None]

@@ -25,7 +25,7 @@ from torchsparcs.training.devices import one_thread, resolve_device
 from torchsparcs.training.loop import NonFiniteLossError
 
 SAME = "as in the search"
-OF_OTHERS = ("fidelity", "relevance")  # what was kept of the networks and rows before
+OF_OTHERS = ("fidelity", "relevance", "worth")  # what was kept of the networks and rows before
 
 
 def refit(

@@ -29,6 +29,7 @@ from torchsparcs.searching.table_search import Outcome, TableSearch
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.kinds import Kinds
+from torchsparcs.tables.target_values import has_target
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.devices import one_thread, resolve_device
 
@@ -237,6 +238,7 @@ def search(
         seconds = executor.steps.seconds
     settings = {
         **_settings(plan, options, outcome),
+        "rows_without_target": 0 if y is None else int((~has_target(y)).sum()),
         "scoring_is_auto": isinstance(scoring, str) and scoring == "auto",
         "time_budget": time_budget,
         "device": asked["device"],

@@ -136,11 +136,31 @@ class Table:
         if values.dtype.kind == "m":
             return values / np.timedelta64(1, "D")
         if values.dtype.kind == "U":
-            return values.astype(object)
+            return without_blanks(values.astype(object))
         types = set(map(type, values.tolist())) if values.dtype.kind == "O" else {values.dtype.type}
         for kind in sorted(types, key=lambda kind: kind.__name__):
             _check_kind(kind, name)
-        return values
+        if datetime.time in types:
+            values = np.array([_clocked(value) for value in values.tolist()], dtype=object)
+        return without_blanks(values) if str in types else values
+
+
+def _clocked(value: Any) -> Any:
+    """A time of the day as text; all else as it is."""
+    return value.strftime("%H:%M:%S") if isinstance(value, datetime.time) else value
+
+
+def without_blanks(values: np.ndarray) -> np.ndarray:
+    """``values`` of objects, with None for text that is empty or blank.
+
+    >>> without_blanks(np.array(["a", " ", ""], dtype=object))
+    array(['a', None, None], dtype=object)
+    """
+    is_blank = np.array([isinstance(each, str) and not each.strip() for each in values.tolist()])
+    if is_blank.any():
+        values = values.copy()
+        values[is_blank] = None
+    return values
 
 
 def _local(series: Any) -> np.ndarray:
@@ -188,7 +208,7 @@ def _check_kind(kind: type, name: str) -> None:
             f"Expected real numbers. Complex data not supported: got {kind.__name__} in {name!r}; "
             "use the real and the imaginary part as two columns."
         )
-    if not issubclass(kind, (str, Number, np.bool_, *DATES)):
+    if not issubclass(kind, (str, Number, np.bool_, datetime.time, *DATES)):
         raise TypeError(
             f"Expected numbers, text or dates in {name!r}: each argument must be a string or a "
             f"number. Got {kind.__name__}; turn it into numbers or drop the column."

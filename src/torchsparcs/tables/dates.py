@@ -9,7 +9,7 @@ out. All of it is arithmetic on days, so that an exported network does it as wel
 import datetime
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,18 @@ from torchsparcs.tables.entries import NUMBERS, distinct_entries, is_missing
 ISO = re.compile(
     r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?"
 )
-WRITTEN = re.compile(r"[0-9]{1,2}([./])[0-9]{1,2}\1[0-9]{4}")  # the day or the month first
-# Orders of day, month and year in text that is not as ISO 8601 has it.
-ORDERS = ("%d.%m.%Y", "%m.%d.%Y", "%d/%m/%Y", "%m/%d/%Y")
+# Text that is not as ISO 8601 has it: the time of a clock; day, month and year, and a time or none.
+CLOCK = re.compile(
+    r"(?P<hour>[0-9]{1,2}:[0-9]{2})(?P<seconds>:[0-9]{2})?(?P<fraction>\.[0-9]{1,6})?"
+    r"(?:(?P<blank> ?)(?P<half>[AaPp][Mm]))?"
+)
+WRITTEN = re.compile(
+    r"(?P<first>[0-9]{1,2}|[0-9]{4}|[A-Za-z]{3,9})(?P<mark>[./ -])"
+    r"(?P<second>[0-9]{1,2}|[A-Za-z]{3,9})(?P<comma>,?)(?P=mark)(?P<third>[0-9]{1,2}|[0-9]{4})"
+    r"(?:(?P<gap>,? |T)(?P<clock>[0-9].*))?"
+)
+# How such orders begin.
+DAY_FIRST, MONTH_FIRST, OTHERS = ("%d",), ("%m", "%b", "%B"), ("%Y", "%H", "%I")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAY, START = pd.Timedelta(days=1), pd.Timestamp(2000, 1, 1)  # small numbers, for float32
 FIRST = 5  # the day of the week of 2000-01-01, a Saturday
@@ -136,10 +145,56 @@ def dates_in(values: np.ndarray) -> pd.DatetimeIndex | None:
     return pd.DatetimeIndex(np.append(parsed.to_numpy(), np.datetime64("NaT"))[codes])
 
 
+def written_orders(text: Any) -> list[str]:
+    """The orders of day, month and year in which a text may be a date, as ``strptime`` has them.
+
+    The time of a clock alone is that of 1900-01-01.
+
+    >>> written_orders("1/2/2024"), written_orders("5-Jan-24 9:30 pm"), written_orders("soon")
+    (['%d/%m/%Y', '%m/%d/%Y'], ['%d-%b-%y %I:%M %p'], [])
+    """
+    if not isinstance(text, str):
+        return []
+    if clock := _clock(text):
+        return [clock]
+    found = WRITTEN.fullmatch(text)
+    if found is None:
+        return []
+    first, second, third, mark = found["first"], found["second"], found["third"], found["mark"]
+    is_day, is_number = len(first) < 3, first.isdigit() and second.isdigit()
+    if first.isdigit() and not is_day:
+        orders = [("%Y", month, "%d") for month in _months(second) if len(third) < 3]
+    else:
+        year = {2: "%y", 4: "%Y"}.get(len(third))
+        orders = [("%d", month, year) for month in _months(second) if is_day and year]
+        orders += [(month, "%d", year) for month in _months(first) if second.isdigit() and year]
+    time = found["gap"] + _clock(found["clock"]) if found["clock"] else ""
+    if (mark == " " and is_number) or (found["clock"] and not _clock(found["clock"])):
+        return []  # numbers beside each other, or something else behind a date
+    return [f"{a}{mark}{b}{found['comma']}{mark}{c}{time}" for a, b, c in orders]
+
+
+def _months(text: str) -> list[str]:
+    """How a month may be written: as a number or by its name. "May" is long and short."""
+    if text.isdigit():
+        return ["%m"]
+    return ["%b"] * (len(text) == 3) + ["%B"] * (len(text) > 3 or text.lower() == "may")
+
+
+def _clock(text: str) -> str:
+    """How the time of a clock is written, "" for what is none."""
+    found = CLOCK.fullmatch(text)
+    if found is None or (found["fraction"] and not found["seconds"]):
+        return ""
+    half = f"{found['blank']}%p" if found["half"] else ""
+    seconds = ":%S" * bool(found["seconds"]) + ".%f" * bool(found["fraction"])
+    return f"{'%I' if half else '%H'}:%M{seconds}{half}"
+
+
 def date_orders(values: np.ndarray) -> list[str]:
     """The orders of day, month and year in which all texts of a column are dates.
 
-    One mark stands between them: "31.12.2024", "12/31/2024".
+    All of them are written in one way; of orders that give the same dates the first is there.
 
     >>> date_orders(np.array(["1.2.2024", "31.1.2024"], dtype=object))
     ['%d.%m.%Y']
@@ -147,13 +202,23 @@ def date_orders(values: np.ndarray) -> list[str]:
     ['%d/%m/%Y', '%m/%d/%Y']
     """
     texts = [value for value in {*values.tolist()} if not is_missing(value)]
-    found = [WRITTEN.fullmatch(text) if isinstance(text, str) else None for text in texts]
-    marks = {match[1] if match else "" for match in found}
-    if len(marks) != 1 or "" in marks:
-        return []
-    mark = marks.pop()
-    orders = [order for order in ORDERS if mark in order]
-    return [order for order in orders if ordered_dates(np.array(texts), order) is not None]
+    orders = written_orders(texts[0]) if texts else []
+    for text in texts[1:]:
+        if not orders:
+            break
+        orders = [order for order in written_orders(text) if order in orders]
+    array = np.array(texts, dtype=object)
+    dates = {order: ordered_dates(array, order) for order in orders}
+    return distinct_orders({order: found for order, found in dates.items() if found is not None})
+
+
+def distinct_orders(dates: Mapping[str, pd.DatetimeIndex]) -> list[str]:
+    """The orders among ``dates``, of those that give the same dates the first one."""
+    kept: list[str] = []
+    for order, found in dates.items():
+        if not any(found.equals(dates[other]) for other in kept):
+            kept.append(order)
+    return kept
 
 
 def ordered_dates(values: np.ndarray, order: str) -> pd.DatetimeIndex | None:
@@ -163,7 +228,7 @@ def ordered_dates(values: np.ndarray, order: str) -> pd.DatetimeIndex | None:
 
 
 def each_date(values: np.ndarray, order: str = "") -> pd.DatetimeIndex:
-    """The dates of a column, as ISO 8601 has them or in one of :data:`ORDERS`; others missing.
+    """The dates of a column, as ISO 8601 has them or in an ``order``; others are missing.
 
     >>> each_date(np.array(["2024-02-29", "soon"], dtype=object)).isna().tolist()
     [False, True]

@@ -36,7 +36,7 @@ def encoded_columns(
         missing = [part.missing for part in parts]
         others = [(each, part) for each, part in zip(columns, parts, strict=True) if part.strays]
         if is_new:
-            tell_strays({column.name: part.strays for column, part in others})
+            tell_strays({column: part.strays for column, part in others})
         else:
             stray = [_stray(*each) for each in others if _is_surprising(*each)]
     names = [name for column in columns for name in column.supplied_names]
@@ -68,8 +68,8 @@ def encoded_columns(
 
 
 def _is_surprising(column: Column, part: Encoded) -> bool:
-    """Whether strays of a column are new: where a kind was chosen, ``fit`` may have met some."""
-    return part.stray is not None and not (column.is_chosen and column.gaps != "none")
+    """Whether strays of a column are new: ``fit`` may have met some."""
+    return part.stray is not None and not (column.has_strays and column.gaps != "none")
 
 
 def _stray(column: Column, part: Encoded) -> str:

@@ -44,6 +44,8 @@ class Column(Record):
         reason: why the column is left out, in words.
         is_chosen: whether somebody chose the kind; entries of another one are then missing in
             ``fit`` too.
+        stray: where nearly all entries are numbers or dates, one of the others in ``fit``, which
+            count as missing; "" for none.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Column(Record):
     order: str = ""
     reason: str = ""
     is_chosen: bool = False
+    stray: str = ""
 
     def __post_init__(self) -> None:
         known = () if self.categories is None else self.categories
@@ -91,6 +94,11 @@ class Column(Record):
         """Whether it is one of two texts in every row: what is neither counts as the mean."""
         count = len(self.categories or ())
         return self.kind == "text" and count == len(self._levels) == 2
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether entries that are not of its kind count as missing in ``fit`` too."""
+        return self.is_chosen or bool(self.stray)
 
     @property
     def supplied_names(self) -> tuple[str, ...]:

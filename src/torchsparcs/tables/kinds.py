@@ -8,7 +8,15 @@ import numpy as np
 
 from torchsparcs.files.reading import quoted
 from torchsparcs.tables.columns import Table, check_known
-from torchsparcs.tables.dates import ORDERS, PARTS, each_date
+from torchsparcs.tables.dates import (
+    DAY_FIRST,
+    MONTH_FIRST,
+    OTHERS,
+    PARTS,
+    distinct_orders,
+    each_date,
+    written_orders,
+)
 from torchsparcs.tables.encoding import Column
 from torchsparcs.tables.entries import entries_of, is_missing, rows_in, text_of
 from torchsparcs.tables.writing import Writing
@@ -27,22 +35,25 @@ def _number(name: str, values: np.ndarray) -> Column:
     return column
 
 
-def _date(*orders: str) -> Callable[[str, np.ndarray], Column]:
-    """Dates in the one of ``orders`` that most of them are in."""
+def _date(*starts: str) -> Callable[[str, np.ndarray], Column]:
+    """Dates in the order that most of them are in, of those that begin with one of ``starts``."""
 
     def chosen(name: str, values: np.ndarray) -> Column:
         some = _distinct(values)
         array = np.array(some, dtype=object)
-        counts = {order: int(each_date(array, order).notna().sum()) for order in orders}
-        most = max(counts.values())
+        written = dict.fromkeys(order for value in some for order in written_orders(value))
+        orders = [order for order in ("", *written) if order[:2] in starts]
+        dates = {order: each_date(array, order) for order in orders}
+        counts = {order: int(found.notna().sum()) for order, found in dates.items()}
+        most = max(counts.values(), default=0)
         _check_any(name, "dates", some, [most > 0])
-        best = [order for order in orders if counts[order] == most]
+        best = distinct_orders({order: dates[order] for order in orders if counts[order] == most})
         if some and len(best) > 1:
             raise ValueError(
                 f"Expected day-month-year or month-day-year as the kind of {name!r}, since both "
                 f"fit. Got date, and for instance {some[0]!r}."
             )
-        return Column(name, (*PARTS,), "date", order=best[0], is_chosen=True)
+        return Column(name, (*PARTS,), "date", order=[*best, ""][0], is_chosen=True)
 
     return chosen
 
@@ -51,9 +62,9 @@ def _date(*orders: str) -> Callable[[str, np.ndarray], Column]:
 CHOICES: dict[str, Callable[[str, np.ndarray], Column]] = {
     "number": _number,
     "text": lambda name, _: Column(name, (), "text", is_chosen=True),
-    "date": _date("", *ORDERS),
-    "day-month-year": _date(*(order for order in ORDERS if order.startswith("%d"))),
-    "month-day-year": _date(*(order for order in ORDERS if order.startswith("%m"))),
+    "date": _date("", *DAY_FIRST, *MONTH_FIRST, *OTHERS),
+    "day-month-year": _date(*DAY_FIRST),
+    "month-day-year": _date(*MONTH_FIRST),
 }
 
 
@@ -113,16 +124,23 @@ def text_kinds(kinds: Kinds) -> list[str]:
     return [name for name, kind in kinds.items() if kind == "text"]
 
 
-def tell_strays(strays: Mapping[str, int]) -> None:
-    """Warn of entries that are not of the kind that was chosen, by the names of the columns."""
-    if found := [rows_in(name, count) for name, count in strays.items() if count]:
-        more = f" and {len(found) - 5} more" * (len(found) > 5)
-        warnings.warn(
-            f"What is not of the kind that was chosen counts as missing: "
-            f"{'; '.join(found[:5])}{more}.",
-            UserWarning,
-            stacklevel=4,
-        )
+def tell_strays(strays: Mapping[Column, int]) -> None:
+    """Warn of entries that are not of the kind of their column, chosen or that of nearly all."""
+    rows = {column: rows_in(column.name, count) for column, count in strays.items() if count}
+    for words, found in (
+        (
+            "What is not of the kind that was chosen counts as missing",
+            [row for column, row in rows.items() if column.is_chosen],
+        ),
+        (
+            "What is no number or date counts as missing, as nearly all others are, unless the "
+            "kind is to be text",
+            [f"{row}, like {c.stray!r}" for c, row in rows.items() if not c.is_chosen],
+        ),
+    ):
+        if found:
+            more = f" and {len(found) - 5} more" * (len(found) > 5)
+            warnings.warn(f"{words}: {'; '.join(found[:5])}{more}.", UserWarning, stacklevel=4)
 
 
 def _distinct(values: np.ndarray) -> list[Any]:

@@ -17,8 +17,10 @@ from torchsparcs.tables.whole_files import read_excel, read_json_lines, read_npz
 FILES: dict[str, type[TextFile] | type[ParquetFiles]] = {
     ".csv": TextFile,
     ".tsv": TextFile,
+    ".txt": TextFile,
     ".csv.gz": TextFile,
     ".tsv.gz": TextFile,
+    ".txt.gz": TextFile,
     ".parquet": ParquetFiles,
 }
 # Files that are read whole.

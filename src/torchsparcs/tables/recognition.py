@@ -3,22 +3,29 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from torchsparcs.tables.columns import Table
 from torchsparcs.tables.dates import PARTS, date_orders, dates_in
-from torchsparcs.tables.encoding import REST, Column
+from torchsparcs.tables.encoding import KINDS, REST, Column
 from torchsparcs.tables.entries import entries_of, is_missing, numbers_in, text_of
+from torchsparcs.tables.kinds import CHOICES
 from torchsparcs.tables.writing import Writing
 
 MOST_NAMED = 30  # texts of a column that have an input of their own
 LEAST_NAMED = 3  # rows that such a text is in, where there are more texts than that
 MOST_LETTERS = 20_000  # of the other texts, if they are kept to tell what was not seen
 MOST_TEXTS = 100_000  # different ones; what has more is an identifier
+MOST_STRAYS = 0.05  # of the rows of a column of numbers, that may be something else
+MOST_OF_ONE = 0.5  # of them, where it is one text
+EITHER = "looks like dates; YYYY-MM-DD is understood, or day-month-year as its kind"
 FEW_ROWS = 50  # too few to tell an identifier
 # "id", "ID", "customer_id", "PassengerId", "row number"
-IDENTIFIER = re.compile(r"(?:.*[^a-zA-Z])?(?i:id|uuid|guid|index|row ?number)|.*[a-z]I[dD]")
+IDENTIFIER = re.compile(
+    r"(?:.*[^a-zA-Z])?(?i:id|uuid|guid|index|row|row ?(?:number|nr|no))|.*[a-z]I[dD]|Unnamed: \d+"
+)
 
 
 def recognised(table: Table, index: int) -> Column:
@@ -38,10 +45,34 @@ def recognised(table: Table, index: int) -> Column:
     if orders := date_orders(values):
         if len(orders) == 1:
             return Column(name, (*PARTS,), "date", order=orders[0])
-        return Column(name, (), "identifier", reason="looks like dates; YYYY-MM-DD is understood")
+        if any("%Y" in order for order in orders):  # of two digits it may be something else
+            return Column(name, (), "identifier", reason=EITHER)
     if writing := Writing.of(dict.fromkeys(entries_of(values))):
         return Column(name, writing=writing)
-    return Column(name, (), "text")
+    return mostly(name, values) or Column(name, (), "text")
+
+
+def mostly(name: str, values: np.ndarray) -> Column | None:
+    """A column that holds numbers, or dates, but for a few entries; None where it does not.
+
+    The few are one text in at most half of the rows, such as "?", or any in a few of the rows. So
+    few different numbers that each could have an input as text are left to be that.
+    """
+    counts = Counter(value for value in entries_of(values) if not is_missing(value))
+    entries = np.array([*counts], dtype=object)
+    if is_named_identifier(name) or len(counts) <= MOST_NAMED:
+        return None
+    for kind in ("number", "date"):
+        try:
+            column = CHOICES[kind](name, entries)
+        except ValueError:  # none of that kind, or dates of which two orders are possible
+            continue
+        is_stray = np.isnan(KINDS[kind].encode(column, entries).values[:, 0])
+        strays = entries[is_stray].tolist()
+        most = counts.total() * (MOST_OF_ONE if len(strays) == 1 else MOST_STRAYS)
+        if len(entries) - len(strays) > MOST_NAMED and sum(counts[s] for s in strays) <= most:
+            return replace(column, is_chosen=False, stray=text_of(strays[0]) if strays else "")
+    return None
 
 
 def count_texts(values: np.ndarray) -> tuple[Counter[str], int]:

@@ -75,7 +75,7 @@ def sampled(
     if len(X) == rows:  # as good as a table in memory, to the last bit
         preprocessing = Preprocessing(Inputs.fit(X, kinds=kinds), Target.fit(y, task))
     else:
-        tell_strays(inputs.strays)
+        tell_strays({c: inputs.strays[c.name] for c in inputs.columns})
         preprocessing.inputs.told()
     return StreamSample(preprocessing, X, y, rows)
 

@@ -111,7 +111,7 @@ class InputStatistics(_Statistics):
     def __init__(self, text: Collection[str] = (), kinds: Kinds | None = None):
         self.kinds = kinds or {}
         super().__init__({*text, *text_kinds(self.kinds)})
-        self.strays: Counter[str] = Counter()  # rows that are not of the kind that was chosen
+        self.strays: Counter[str] = Counter()  # rows that are not of the kind of their column
         self.columns: list[Column] = []  # their kinds, as their first entries tell
         self.unseen: list[int] = []  # columns without any entry so far
         self.refused: dict[int, NoneOfKind] = {}  # those of them with entries of no use
@@ -232,7 +232,7 @@ class InputStatistics(_Statistics):
                 continue
             encoded = column.encode(table, index)
             parts.append(encoded.values)
-            if column.is_chosen:
+            if column.has_strays:
                 self.strays[column.name] += encoded.strays
             elif encoded.stray is not None:
                 mixed[column.name] = encoded.stray.example

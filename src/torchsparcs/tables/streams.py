@@ -68,7 +68,7 @@ class RowStream:
     ) -> "RowStream":
         """The rows of ``source``, which is one of
 
-        - a path that ends in .parquet (or a folder of such files), .csv, .tsv, .csv.gz or .tsv.gz;
+        - a path that ends in .parquet (or a folder of such files), .csv, .tsv or .txt, also .gz;
         - a pair (X, y), each an array, a memory map, the path of an .npy file, or anything else
           with a shape and slices, like the data sets of HDF5 and Zarr;
         - an iterable of chunks (X, y), or a function that returns a new iterator for each pass.

@@ -19,6 +19,7 @@ from torchsparcs.tables.entries import (
     parsed_numbers,
     text_of,
 )
+from torchsparcs.tables.recognition import mostly
 from torchsparcs.tables.standardization import check_bounded, check_moments, moments, standardized
 from torchsparcs.tables.target_values import (
     target_columns,
@@ -329,11 +330,23 @@ def _is_classes(table: Table, columns: list[tuple[str, np.ndarray]]) -> bool:
     values = columns[0][1]
     writing = target_writing(values)
     numbers = parsed_numbers(values, number if writing is None else writing.number)
+    if not table.is_categorical(0) and numbers is None:
+        _check_strays(columns[0][0], values)
     if table.is_categorical(0) or numbers is None or isinstance(values.tolist()[0], bool):
         return True
     distinct = len(np.unique(numbers))
     is_whole = bool((numbers == np.round(numbers)).all())
     return is_whole and (distinct <= 2 or (distinct <= 20 and 10 * distinct <= len(numbers)))
+
+
+def _check_strays(name: str, values: np.ndarray) -> None:
+    """A ValueError for a target of numbers among which there are a few others."""
+    if (column := mostly(name, values)) is not None and column.kind == "number":
+        raise ValueError(
+            f"Expected numbers or classes in {name!r}. Got numbers and, for instance, "
+            f"{column.stray!r}: empty such cells, so that their rows are left out, or take "
+            "task='classification'."
+        )
 
 
 def _sorted_labels(name: str, values: np.ndarray) -> tuple[Label, ...]:

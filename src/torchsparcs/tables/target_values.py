@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from torchsparcs.tables.columns import DATES, Table, array_of, rows_of
+from torchsparcs.tables.columns import DATES, Table, array_of, rows_of, without_blanks
 from torchsparcs.tables.entries import (
     NUMBERS,
     as_numbers,
@@ -34,7 +34,10 @@ def target_table(y: Any) -> Table:
 def has_target(y: Any) -> np.ndarray:
     """Whether each row of ``y`` (rows, ...) has all its targets: bool (rows,)."""
     y = y.to_pandas() if hasattr(y, "to_pandas") else y
-    missing = np.asarray(pd.isna(y if hasattr(y, "iloc") else array_of(y)))
+    values = np.asarray(y if hasattr(y, "iloc") else array_of(y))
+    if values.dtype.kind in "OU":
+        values = without_blanks(values.astype(object).ravel()).reshape(values.shape)
+    missing = np.asarray(pd.isna(values))
     return np.asarray(~missing.any(axis=tuple(range(1, missing.ndim))))
 
 

@@ -34,7 +34,7 @@ class TextFile:
     """A CSV or TSV file, also .gz: one block, since it can be read from its beginning only.
 
     The separator is the most frequent of comma, semicolon, tab and bar in the first line. A first
-    column without a name that counts the rows is left out.
+    column without a name that numbers the rows is left out.
     """
 
     def __init__(self, path: Path):
@@ -99,17 +99,10 @@ class TextFile:
                 yield frame.iloc[:, self.skipped :]
 
     def _row_numbers(self, table: pd.DataFrame) -> int:
-        """1 where the first column has no name and counts the rows, with a warning; else 0."""
-        first = table.iloc[:, 0]
-        if self.header[0] or self.width == 1 or not len(table) or first.dtype.kind != "i":
+        """1 where the first column has no name and numbers the rows, with a warning; else 0."""
+        if self.header[0] or self.width == 1 or not names_rows(table.iloc[:, 0]):
             return 0
-        if not (first.diff().iloc[1:] == 1).all():
-            return 0
-        warnings.warn(
-            f"The first column of {self.path} has no name and counts the rows: it is left out.",
-            UserWarning,
-            stacklevel=5,
-        )
+        tell_row_numbers(self.path)
         return 1
 
     def _start(self, size: int) -> bytearray:
@@ -173,6 +166,20 @@ def whole_gzip(path: Path) -> Iterator[None]:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"Expected a whole gzip file. {path} is not: {error}.") from error
+
+
+def names_rows(column: pd.Series) -> bool:
+    """Whether a column holds whole numbers of which none repeats, as an index does."""
+    return len(column) > 0 and column.dtype.kind == "i" and column.is_unique
+
+
+def tell_row_numbers(place: Any) -> None:
+    """Warn of a first column that is left out."""
+    warnings.warn(
+        f"The first column of {place} has no name and numbers the rows: it is left out.",
+        UserWarning,
+        stacklevel=6,
+    )
 
 
 def _header(text: str, path: Path) -> tuple[str, list[str]]:

@@ -20,7 +20,7 @@ from torchsparcs.files.reading import (
 )
 from torchsparcs.tables.columns import check_names
 from torchsparcs.tables.parquet import COPIES
-from torchsparcs.tables.text_files import bounded
+from torchsparcs.tables.text_files import bounded, names_rows, tell_row_numbers
 
 MOST_COLUMNS = 2**20  # of an array, which may be packed into next to nothing
 EXCEL_COPIES = 8  # of the texts in a workbook, in memory on the way to a table
@@ -160,11 +160,9 @@ def _rows(sheet: Any, path: Path) -> Iterator[tuple[Any, ...]]:
 def _sheet_table(sheet: Any, place: str, path: Path, errors: set[str]) -> pd.DataFrame:
     rows = _rows(sheet, path)
     header = next(row for row in rows if row)
+    header = tuple("" if cell is None and not i else cell for i, cell in enumerate(header))
     if None in header:
-        raise ValueError(
-            f"Expected a name above each column. {place} has none above column "
-            f"{header.index(None) + 1}."
-        )
+        raise _nameless(place, header.index(None))
     check_names([*map(str, header)])
     width, room = len(header), memory()
     columns: list[list[Any]] = [[] for _ in header]
@@ -179,7 +177,19 @@ def _sheet_table(sheet: Any, place: str, path: Path, errors: set[str]) -> pd.Dat
                 column.append(None if cell in errors else cell)
         if count % OFTEN == 0:
             check_memory(path, len(columns[0]) * width * 8, copies=EXCEL_COPIES, room=room)
-    return pd.DataFrame(dict(zip(map(str, header), columns, strict=True)))
+    table = pd.DataFrame(dict(zip(map(str, header), columns, strict=True)))
+    if header[0]:
+        return table
+    if width == 1 or not names_rows(table.iloc[:, 0]):
+        raise _nameless(place, 0)
+    tell_row_numbers(place.removesuffix(","))
+    return table.iloc[:, 1:]
+
+
+def _nameless(place: str, column: int) -> ValueError:
+    return ValueError(
+        f"Expected a name above each column. {place} has none above column {column + 1}."
+    )
 
 
 def _trimmed(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -77,12 +78,14 @@ class Writing(Record):
 
     @classmethod
     def of_most(cls, values: Iterable[Any]) -> "Writing | None":
-        """The way in which those among ``values`` are written that are numbers for people.
+        """The way in which most of those among ``values`` are written that are numbers for people.
 
-        None where there are no others than plain ones, or more than one way.
+        None where there are no others than plain ones, or more than one way beside the unit.
         """
-        texts = [value for value in values if isinstance(value, str)]
-        written = [text for text in texts if _divided(text) is not None]
+        divided = {text: _divided(text) for text in values if isinstance(text, str)}
+        units = Counter(parts[2] for parts in divided.values() if parts is not None)
+        unit = max(units, key=lambda unit: units[unit], default="")
+        written = [text for text, parts in divided.items() if parts and parts[2] in (unit, "")]
         is_plain = all(number(text) is not None for text in written)
         return None if is_plain else cls.of(written)
 
