@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import compress
 from pathlib import Path
 
 from by_size import lassonet_path, linear, measures, mlps, sentences
@@ -49,8 +50,10 @@ def factor(ratio: float | None, log_error: float | None) -> str:
 
 
 def table_rows(found: dict) -> list[list[str]]:
+    """A row for each table; a column in which nothing is known is left out."""
     rows = [[cell(n, table) for cell in HEAD.values()] for n, table in found["tables"].items()]
-    return [list(HEAD), *rows]
+    known = [{*column} != {"–"} for column in zip(*rows, strict=True)]
+    return [[*compress(row, known)] for row in ([*HEAD], *rows)] if rows else []
 
 
 def rank_rows(found: dict, size: str) -> list[list[str]]:
@@ -138,6 +141,8 @@ def losses(found: dict) -> str:
     )
     for words, pair_of in LOSSES.items():
         pairs = {name: pair_of(table) for name, table in tables.items()}
+        if all(mean is None for mean, _ in pairs.values()):
+            continue  # nobody has measured it
         lost = [
             f"{name} {mean:.3f}"
             for name, (mean, error) in pairs.items()
@@ -159,15 +164,23 @@ def commands(known: dict[str, dict]) -> str:
 
 
 def absent(known: dict[str, dict]) -> str:
-    """Methods that no table has, or that did fewer splits."""
+    """Methods that have not been run, or on fewer splits."""
     done = {m: [len(r["units"].get(m, {})) for r in known.values()] for m in METHODS}
     most = max(map(max, done.values()), default=0)
+    some = measured_methods(known)
     lines = [
-        f"{method}: {sum(splits)} of {most * len(splits)} splits of tables are recorded."
+        f"{method} has been run on {sum(splits)} of {most * len(splits)} splits of tables."
         for method, splits in done.items()
-        if sum(splits) < most * len(splits)
+        if method in some and sum(splits) < most * len(splits)
     ]
-    return " ".join(["Not all of it is there:", *lines]) if lines else ""
+    never = [method for method in done if method not in some]
+    if never:
+        lines.append(f"Not run yet: {' and '.join(never)}; nothing on this page is about them.")
+    return " ".join(lines)
+
+
+def measured_methods(known: dict[str, dict]) -> set[str]:
+    return {method for record in known.values() for method, done in record["units"].items() if done}
 
 
 def page(found: dict, known: dict[str, dict]) -> str:
@@ -179,6 +192,9 @@ def page(found: dict, known: dict[str, dict]) -> str:
         "ratio": factor(found["ratio"], found["log_ratio_error"]),
         "ratio_tables": str(found["ratio_tables"]),
         "losses": losses(found),
+        "others": "linear models and gradient boosting"
+        if "lassonet" not in measured_methods(known)
+        else "linear models, LassoNet and gradient boosting",
         "claimed": number(found["claimed_less_test"], sign="+"),
         "tables": markdown(table_rows(found)),
         "needed": markdown(needed_rows(found)),
