@@ -171,7 +171,7 @@ def relevance(found: dict) -> str:
     shared = [between((run["shared_of_five"] for run in own), "d") for own in (made, real)]
     return (
         f"Spearman's correlation was {ranks[0]} on made-up data whose columns are independent, "
-        f"{ranks[1]} on {len({run['table'] for run in real})} real tables, where columns share "
+        f"{ranks[1]} on {len({run['table'] for run in real})} public tables, where columns share "
         f"what they say; of the five columns worth most {shared[0]}, and {shared[1]}, were among "
         "the five most relevant"
     )

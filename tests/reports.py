@@ -40,7 +40,7 @@ Y = {
 }
 
 
-SEEDS = {"multiclass": 11, "binary": 0, "regression": 3}  # the linear model is on no front
+SEEDS = {"multiclass": 11, "binary": 2, "regression": 3}  # the linear model is on no front
 
 
 @cache

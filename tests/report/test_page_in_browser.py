@@ -264,7 +264,7 @@ def test_the_keyboard_is_enough(visit):
     assert shown(page) == front[1].architecture
     assert page.evaluate("document.activeElement.dataset.index") == "1"
     assert page.text_content("#tip") == (
-        f"12 parameters, accuracy {100 * front[1].expected:.2f} % ± "
+        f"{front[1].parameters} parameters, accuracy {100 * front[1].expected:.2f} % ± "
         f"{100 * front[1].standard_error:.2f}, {100 * front[1].score:.2f} % in cross-validation\n"
         f"{front[1].architecture}"
     )
