@@ -140,7 +140,7 @@ def cases() -> dict[str, Case]:
         "values": of_table(table, pd.DataFrame({"u": number, "v": -number / 7})),
         "linear": of_table(table[["city", "b"]], number, activation="identity"),
         "texts": of_table(table[["city", "two"]], np.arange(ROWS) % 2 > 0),
-        "hostile": of_table(hostile_table(), np.array(HOSTILE)[np.arange(ROWS) % len(HOSTILE)]),
+        "hostile": of_table(hostile_table(), np.resize([name for name in HOSTILE if name], ROWS)),
         "sparse": of_network(sparse([40, 12, 3])),
         "wide": of_network(sparse([700, 6, 2], share=0.03)),
         "deep": of_network(drawn([4, 3, 3, 2], [(1, 0), (2, 1), (3, 2), (3, 0)])),

@@ -81,8 +81,9 @@ class TestBudget:
     def test_a_long_search_ends_in_time_with_all_stages(self):
         long = SearchConfig(steps=100_000, longest=100_000, epochs=1, path=2)
         options = {**QUICK, "config": long, "penalty_weights": "auto"}
+        x = np.random.default_rng(0).uniform(-1, 1, (4000, 3))  # a minute's work
         started = time.time()
-        result = search(X, Y, **options, time_budget=4.0)
+        result = search(x, np.abs(x[:, 0]), **options, time_budget=4.0)
         assert time.time() - started < 20  # on a busy machine
         assert result.settings["ended"] == "budget"
         assert result.linear.score < result.best().score

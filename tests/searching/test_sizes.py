@@ -113,7 +113,7 @@ def test_the_front_says_what_int8_costs(small, tmp_path):
     )
     assert "in int8" in head
     assert constant.index("constant") == head.index("rule")
-    assert f"parameters, {again.best().bytes:,} bytes on cortex-m0 in int8, R²" in shown.get()
+    assert f"parameters, {again.best().bytes:,} bytes on cortex-m0 in int8" in shown.get()
     after = refit(again, *data(), steps=5, progress=False)
     assert all(each.int8_score is not None for each in after.front)
 
