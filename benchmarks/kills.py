@@ -45,7 +45,7 @@ from outcomes import differing, files_of
 
 from torchsparcs.command.console import open_console
 from torchsparcs.command.jobs import Job, clear_leftovers, is_finished, is_unfinished
-from torchsparcs.searching.folder import check_folder
+from torchsparcs.results.folder import check_folder
 
 SMALL = Job("iris", steps=5, widths=(4,), penalty_weights=(1e-3,), validation=0.2, device="cpu")
 LIMIT = 300  # seconds until a search that is left alone is late; cores may be shared

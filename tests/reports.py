@@ -26,8 +26,8 @@ from torchsparcs import (
     train,
 )
 from torchsparcs.cutting.layers import with_fewer_channels
-from torchsparcs.searching.judging import ANSWERS
-from torchsparcs.searching.result import Attempt
+from torchsparcs.judging.judgement import ANSWERS
+from torchsparcs.results.result import Attempt
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 COLUMN, LABEL = "<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>"

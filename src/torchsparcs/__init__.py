@@ -40,7 +40,7 @@ HOMES = {
     "export.saving": ("load", "save"),
     "searching.model_front": ("ModelFront", "extract_front"),
     "searching.refit": ("refit",),
-    "searching.result": (
+    "results.result": (
         "Candidate",
         "ChainCandidate",
         "ChainResult",
@@ -72,14 +72,14 @@ if TYPE_CHECKING:  # the same names for those who read and do not run
     from torchsparcs.export.saving import load as load
     from torchsparcs.export.saving import save as save
     from torchsparcs.export.writing import to_onnx as to_onnx
+    from torchsparcs.results.result import Candidate as Candidate
+    from torchsparcs.results.result import ChainCandidate as ChainCandidate
+    from torchsparcs.results.result import ChainResult as ChainResult
+    from torchsparcs.results.result import SearchResult as SearchResult
+    from torchsparcs.results.result import load_result as load_result
     from torchsparcs.searching.model_front import ModelFront as ModelFront
     from torchsparcs.searching.model_front import extract_front as extract_front
     from torchsparcs.searching.refit import refit as refit
-    from torchsparcs.searching.result import Candidate as Candidate
-    from torchsparcs.searching.result import ChainCandidate as ChainCandidate
-    from torchsparcs.searching.result import ChainResult as ChainResult
-    from torchsparcs.searching.result import SearchResult as SearchResult
-    from torchsparcs.searching.result import load_result as load_result
     from torchsparcs.searching.search import SearchConfig as SearchConfig
     from torchsparcs.searching.search import search as search
     from torchsparcs.spectral.chain import SpectralChain as SpectralChain

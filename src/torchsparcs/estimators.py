@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.searching.folds import is_splitter
-from torchsparcs.searching.intervals import interval_around
+from torchsparcs.judging.folds import is_splitter
+from torchsparcs.results.intervals import interval_around
+from torchsparcs.results.result import SearchResult
 from torchsparcs.searching.refit import refit
-from torchsparcs.searching.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
 from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.standardization import weights_of

@@ -27,9 +27,9 @@ import torchsparcs
 from torchsparcs.command import jobs, main, options
 from torchsparcs.command.console import open_console, print_files
 from torchsparcs.export.formats import FORMATS
+from torchsparcs.judging.scoring import QUANTILE, SCORINGS
 from torchsparcs.parallel.executor import ENGINES, Executor
 from torchsparcs.report.excerpt import layers_in_short
-from torchsparcs.searching.scoring import QUANTILE, SCORINGS
 from torchsparcs.tables import kinds
 from torchsparcs.tables.datasets import BUILT_IN
 from torchsparcs.tables.target import CHOICES

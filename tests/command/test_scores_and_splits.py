@@ -73,7 +73,7 @@ def test_later_rows_and_an_interval(table, tmp_path):
 
 
 def test_classes_that_count_for_more(table, tmp_path, monkeypatch):
-    monkeypatch.setattr("torchsparcs.searching.scoring.FOREIGN_PARTS", 3)  # it is slow
+    monkeypatch.setattr("torchsparcs.judging.scoring.FOREIGN_PARTS", 3)  # it is slow
     run = tmp_path / "run"
     options = ("--class-weight", "yes=9,no=1", "--scoring", "f1_macro", "--validation", "2")
     drop = ("--drop", "day", "--drop", "who", "--drop", "price")

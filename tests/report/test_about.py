@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from reports import COLUMN, X, chain_result, small_result
 
+import torchsparcs.judging.judgement
 import torchsparcs.report
-import torchsparcs.searching.judging
 from torchsparcs import CompactNetwork
 from torchsparcs.report import facts_of
 from torchsparcs.report.columns import columns_of

@@ -10,8 +10,8 @@ import re
 import pytest
 from reports import COLUMN, LABEL, chain_result, huge_result, small_result, unjudged_result
 
+import torchsparcs.judging.judgement
 import torchsparcs.report
-import torchsparcs.searching.judging
 from torchsparcs.report import write_page
 from torchsparcs.report.page import page_of
 

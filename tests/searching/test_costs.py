@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from torchsparcs import SearchConfig, SpectralNetwork, load_result, refit, search
-from torchsparcs.searching.correction import expected_scores
+from torchsparcs.judging.correction import expected_scores
 from torchsparcs.searching.costs import front_by_cost
 
 pytestmark = pytest.mark.usefixtures("brief_searches")

@@ -6,9 +6,10 @@ import torch
 
 from torchsparcs import CompactNetwork, SearchConfig, load_result, search
 from torchsparcs.compact.direct import DirectSpace, connection_count
-from torchsparcs.searching import finishing, fit_rows, lanes
-from torchsparcs.searching.drawing import Shape, drawn
-from torchsparcs.searching.second_order import SecondOrder
+from torchsparcs.fitting import fit_rows, lanes
+from torchsparcs.fitting.drawing import Shape, drawn
+from torchsparcs.fitting.second_order import SecondOrder
+from torchsparcs.searching import finishing
 
 CONFIG = SearchConfig(steps=60, epochs=1, longest=60, ways=("asleep",))
 OPTIONS = {"widths": (12,), "penalty_weights": (1e-3,), "validation": 2, "device": "cpu"}
@@ -105,7 +106,7 @@ def test_a_small_budget_is_met_by_cutting(result):
 def test_few_of_many_rows_are_fitted_to_by_every_fit(result, monkeypatch):
     from sklearn.model_selection import PredefinedSplit
 
-    from torchsparcs.searching import fit_rows
+    from torchsparcs.fitting import fit_rows
 
     monkeypatch.setattr(fit_rows, "MOST_ROWS", 100)
     _, x, y = result

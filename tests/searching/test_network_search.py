@@ -33,8 +33,8 @@ from torchsparcs import (
 )
 from torchsparcs.cutting.ladder import Rung
 from torchsparcs.cutting.layers import chain_cuts
+from torchsparcs.judging.judgement import Judgement
 from torchsparcs.parallel.executor import Engine, Executor
-from torchsparcs.searching.judging import Judgement
 from torchsparcs.searching.network_search import NetworkSearch, tuning_of
 
 CONFIG = TrainConfig(epochs=6, batch_size=32, eigenvalue_lr_scale=10, penalty_weight=1e-3)

@@ -13,10 +13,11 @@ from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
 from torchsparcs import SearchConfig, SearchResult, search
 from torchsparcs.cutting.ladder import Rung
+from torchsparcs.fitting import fit_rows
+from torchsparcs.judging.candidates import ROUNDING
+from torchsparcs.judging.folds import FOLDS, folds_of
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.searching import finishing, fit_rows
-from torchsparcs.searching.candidates import ROUNDING
-from torchsparcs.searching.folds import FOLDS, folds_of
+from torchsparcs.searching import finishing
 from torchsparcs.searching.strategies import STRATEGIES
 from torchsparcs.searching.table_search import TableSearch
 from torchsparcs.training.loop import NonFiniteLossError

@@ -19,7 +19,7 @@ from torchsparcs import (
 )
 from torchsparcs.compact.direct import DirectSpace, is_read
 from torchsparcs.cutting.neurons import Elimination, cut_to
-from torchsparcs.searching.folded import FoldedData
+from torchsparcs.fitting.folded import FoldedData
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.standardization import moments, weights_of
 from torchsparcs.training.loop import NonFiniteLossError

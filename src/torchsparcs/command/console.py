@@ -15,6 +15,7 @@ from torchsparcs.command.options import RULES
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible, visible_lines
+from torchsparcs.judging.scoring import Scoring
 from torchsparcs.report.about import made_with
 from torchsparcs.report.columns import priced_columns
 from torchsparcs.report.excerpt import excerpt, layers_in_short
@@ -25,8 +26,7 @@ from torchsparcs.report.wording import (
     ended_by,
     judged_by,
 )
-from torchsparcs.searching.result import Candidate, SearchResult, is_same
-from torchsparcs.searching.scoring import Scoring
+from torchsparcs.results.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
 
 PIPE_WIDTH = 1000  # outside a terminal nothing is wrapped, unless COLUMNS says how wide it is

@@ -18,11 +18,11 @@ from torchsparcs.command.splits import split_by
 from torchsparcs.export.writing import to_onnx
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import Record, quoted, read_json
+from torchsparcs.fitting.folded import counted_rows
 from torchsparcs.parallel.executor import engine_of
 from torchsparcs.parallel.steps import ASKED, PARTS, Steps, lock_steps
-from torchsparcs.searching.folded import counted_rows
-from torchsparcs.searching.folder import check_folder, free_folder
-from torchsparcs.searching.result import SearchResult
+from torchsparcs.results.folder import check_folder, free_folder
+from torchsparcs.results.result import SearchResult
 from torchsparcs.searching.search import SearchConfig, search
 from torchsparcs.tables.databases import is_database
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset, table_name

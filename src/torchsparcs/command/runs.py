@@ -24,7 +24,7 @@ from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible
 from torchsparcs.report.page import check_place
-from torchsparcs.searching.result import Candidate, SearchResult, load_result
+from torchsparcs.results.result import Candidate, SearchResult, load_result
 from torchsparcs.tables.columns import check_known, check_names
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.readers import read_table

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from torchsparcs.searching.folds import FOLDS, LaterRows
+from torchsparcs.judging.folds import FOLDS, LaterRows
 from torchsparcs.tables.columns import check_known
 from torchsparcs.tables.dates import date_orders, dates_in, ordered_dates
 

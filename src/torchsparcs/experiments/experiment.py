@@ -23,7 +23,7 @@ from torchsparcs.files.reading import read_json
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import ASKED, PARTS, Steps, lock_steps
 from torchsparcs.report.document import write_document
-from torchsparcs.searching.folder import check_folder
+from torchsparcs.results.folder import check_folder
 from torchsparcs.spectral.population import Population
 from torchsparcs.training.config import TrainConfig
 from torchsparcs.training.data import Pair

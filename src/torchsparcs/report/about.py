@@ -8,8 +8,8 @@ from torchsparcs.files.visible import shortened
 from torchsparcs.report.choices import choices, sample_words
 from torchsparcs.report.columns import kinds_words
 from torchsparcs.report.wording import counted, ended_by, judged_by, shape_words
-from torchsparcs.searching.result import SearchResult
-from torchsparcs.searching.sizes import SIZES
+from torchsparcs.results.result import SearchResult
+from torchsparcs.results.sizes import SIZES
 from torchsparcs.tables.target import Target
 from torchsparcs.training.progress import duration_words
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from torchsparcs.files.visible import shortened
-from torchsparcs.searching.result import Candidate
+from torchsparcs.results.result import Candidate
 from torchsparcs.tables.target import Target
 
 MOST_SHOWN = 20  # classes of a confusion matrix

@@ -6,7 +6,7 @@ from typing import Any
 from torchsparcs.files.visible import shortened
 from torchsparcs.report.columns import LEFT_OUT, MARKS, order_words
 from torchsparcs.report.wording import counted, judged_by
-from torchsparcs.searching.result import SearchResult
+from torchsparcs.results.result import SearchResult
 from torchsparcs.tables.encoding import Column
 
 MOST_NAMED = 10  # columns, one by one

@@ -7,7 +7,7 @@ from typing import Any
 
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.visible import shortened, visible
-from torchsparcs.searching.result import Candidate, SearchResult
+from torchsparcs.results.result import Candidate, SearchResult
 from torchsparcs.tables.encoding import Column
 
 MARKS = {".": "point", ",": "comma"}

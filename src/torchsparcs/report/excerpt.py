@@ -4,7 +4,7 @@ import math
 
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.report.facts import rules_of
-from torchsparcs.searching.result import Candidate, SearchResult
+from torchsparcs.results.result import Candidate, SearchResult
 
 FEW = 8  # networks fit a screen, with what stands around them
 

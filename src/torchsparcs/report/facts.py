@@ -16,7 +16,7 @@ from torchsparcs.report.columns import columns_of, costs_of
 from torchsparcs.report.curves import training_curves
 from torchsparcs.report.formula import MOST_PARAMETERS, formula_of
 from torchsparcs.report.trying import controls_of, programs_of, running
-from torchsparcs.searching.result import Attempt, Candidate, SearchResult, is_same
+from torchsparcs.results.result import Attempt, Candidate, SearchResult, is_same
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.target import Target

@@ -4,7 +4,7 @@ import html
 from typing import Any
 
 from torchsparcs.files.visible import shortened, visible
-from torchsparcs.searching.result import SearchResult
+from torchsparcs.results.result import SearchResult
 
 BYTES = 4  # of a parameter
 MICRO = 1e6

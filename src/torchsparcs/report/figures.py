@@ -20,8 +20,8 @@ from torchsparcs.report.facts import (
     unit_of,
 )
 from torchsparcs.report.wording import is_classification
-from torchsparcs.searching.result import Attempt, Candidate, SearchResult
-from torchsparcs.searching.sizes import SIZES
+from torchsparcs.results.result import Attempt, Candidate, SearchResult
+from torchsparcs.results.sizes import SIZES
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -9,7 +9,7 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.report.excerpt import excerpt, layers_in_short
 from torchsparcs.report.facts import output_names, rules_of, shown_of
 from torchsparcs.report.wording import data_words, headline
-from torchsparcs.searching.result import Candidate, SearchResult, is_same
+from torchsparcs.results.result import Candidate, SearchResult, is_same
 
 WIDTH, HEIGHT, LEFT, BOTTOM, EDGE = 640, 220, 64, 34, 12  # pixels
 TICKS = 12  # at most, on the axis of sizes

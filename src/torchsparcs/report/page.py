@@ -16,7 +16,7 @@ from torchsparcs.files.visible import visible
 from torchsparcs.report import static
 from torchsparcs.report.facts import facts_of
 from torchsparcs.report.fidelity import fidelity_section
-from torchsparcs.searching.result import SearchResult
+from torchsparcs.results.result import SearchResult
 
 PLACE = re.compile(r"\{\{(\w+)\}\}")
 

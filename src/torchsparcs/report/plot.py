@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchsparcs.report.facts import rules_of, shown_of
 from torchsparcs.report.figures import BLUE, GREY, ORANGE, RED
-from torchsparcs.searching.result import Candidate, SearchResult, is_same
+from torchsparcs.results.result import Candidate, SearchResult, is_same
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.code import javascript_data
 from torchsparcs.export.folding import Field, Program, table_program
 from torchsparcs.files.visible import shortened
-from torchsparcs.searching.result import Candidate, SearchResult
+from torchsparcs.results.result import Candidate, SearchResult
 from torchsparcs.tables.encoding import REST, Column
 
 MOST_PARAMETERS = 3_000  # of a network that runs in the page

@@ -7,9 +7,9 @@ from typing import Any
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.visible import shortened
-from torchsparcs.searching.default_scoring import RARE
-from torchsparcs.searching.result import FEW_ROWS, Attempt, Candidate, SearchResult, is_same
-from torchsparcs.searching.scoring import Scoring
+from torchsparcs.judging.default_scoring import RARE
+from torchsparcs.judging.scoring import Scoring
+from torchsparcs.results.result import FEW_ROWS, Attempt, Candidate, SearchResult, is_same
 from torchsparcs.training.progress import duration_words
 
 MOST_NAMED = 12  # columns, one by one

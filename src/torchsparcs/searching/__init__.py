@@ -1,16 +1,8 @@
-"""From data to the front of score against size: strategies, folds, the ladder, the result."""
+"""From data to the front of score against size: strategies, the ladder, the clock, the plan."""
 
 # The files that other rooms may use; the rest are this room's own.
 __all__ = [
-    "default_scoring",
-    "folded",
-    "folder",
-    "folds",
-    "intervals",
     "model_front",
     "refit",
-    "result",
-    "scoring",
     "search",
-    "sizes",
 ]

@@ -18,12 +18,12 @@ from torch import Tensor
 from torchsparcs.compact.direct import DirectSpace
 from torchsparcs.compact.fitting import fitted
 from torchsparcs.compact.network import CompactNetwork
-from torchsparcs.searching.candidates import Candidate, corrected, on_the_front
-from torchsparcs.searching.correction import expected_scores
-from torchsparcs.searching.dense import DenseFamily, compact
-from torchsparcs.searching.drawing import LINEAR, Shape, drawn
-from torchsparcs.searching.fit_rows import FitRows
-from torchsparcs.searching.second_order import FEWEST_TURNS
+from torchsparcs.fitting.dense import DenseFamily, compact
+from torchsparcs.fitting.drawing import LINEAR, Shape, drawn
+from torchsparcs.fitting.fit_rows import FitRows
+from torchsparcs.fitting.second_order import FEWEST_TURNS
+from torchsparcs.judging.candidates import Candidate, corrected, on_the_front
+from torchsparcs.judging.correction import expected_scores
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch
 from torchsparcs.tables.columns import check_known

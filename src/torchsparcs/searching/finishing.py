@@ -14,14 +14,14 @@ from itertools import pairwise
 import torch
 
 from torchsparcs.compact.direct import DirectSpace, connection_count, is_connected
-from torchsparcs.searching import drawing
+from torchsparcs.fitting import drawing
+from torchsparcs.fitting.dense import DenseFamily
+from torchsparcs.fitting.drawing import SHAPES, Shape, drawn
+from torchsparcs.fitting.fit_rows import FitRows, Recipe
+from torchsparcs.fitting.lanes import descended
+from torchsparcs.fitting.second_order import NOBODY, Band, Begun, Cooked, Rung, SecondOrder
+from torchsparcs.fitting.teaching import lessons
 from torchsparcs.searching.clock import Clock
-from torchsparcs.searching.dense import DenseFamily
-from torchsparcs.searching.drawing import SHAPES, Shape, drawn
-from torchsparcs.searching.fit_rows import FitRows, Recipe
-from torchsparcs.searching.lanes import descended
-from torchsparcs.searching.second_order import NOBODY, Band, Begun, Cooked, Rung, SecondOrder
-from torchsparcs.searching.teaching import lessons
 
 DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and its neighbours do
 NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))

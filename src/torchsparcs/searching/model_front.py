@@ -18,7 +18,7 @@ from torchsparcs.cutting.model_ladder import LOOKED_AT, model_rungs
 from torchsparcs.cutting.units import block_cuts, macs_of
 from torchsparcs.export.saving import load, save
 from torchsparcs.files.reading import read_as, read_json
-from torchsparcs.searching.folder import write_json
+from torchsparcs.results.folder import write_json
 from torchsparcs.spectral.network import SpectralModule
 from torchsparcs.training.data import Data
 from torchsparcs.training.progress import cutting_progress

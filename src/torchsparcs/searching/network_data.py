@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.searching.default_scoring import scoring_for
-from torchsparcs.searching.folded import FoldedData, Rows
-from torchsparcs.searching.folds import Folds, folds_of, held_out, is_splitter, split_folds
+from torchsparcs.fitting.folded import FoldedData, Rows
+from torchsparcs.judging.default_scoring import scoring_for
+from torchsparcs.judging.folds import Folds, folds_of, held_out, is_splitter, split_folds
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.target import Target

@@ -19,18 +19,18 @@ from torchsparcs.cutting.extraction import extract
 from torchsparcs.cutting.ladder import Rung, some_rows
 from torchsparcs.cutting.model_ladder import LOOKED_AT, Fit, ModelFamily, descend
 from torchsparcs.export.saving import load, save
+from torchsparcs.fitting.folded import Judgement, Rows, counted_rows
+from torchsparcs.judging.correction import expected_scores
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.parallel.steps import CHECKPOINT
+from torchsparcs.results.result import Attempt, Candidate
 from torchsparcs.searching.clock import Clock
-from torchsparcs.searching.correction import expected_scores
-from torchsparcs.searching.folded import Judgement, Rows, counted_rows
 from torchsparcs.searching.network_data import (
     check_arrays,
     folded_rows,
     resolved_config,
     without_stopping,
 )
-from torchsparcs.searching.result import Attempt, Candidate
 from torchsparcs.searching.table_search import Outcome
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork

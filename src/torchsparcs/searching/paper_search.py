@@ -8,8 +8,8 @@ from typing import Any
 from torchsparcs.compact.direct import DirectSpace, direct_space, simplified
 from torchsparcs.cutting.eigenvalues import prune_eigenvalues
 from torchsparcs.cutting.ladder import Ladder
+from torchsparcs.fitting.dense import DenseFamily
 from torchsparcs.searching.clock import Clock
-from torchsparcs.searching.dense import DenseFamily
 from torchsparcs.searching.finishing import LINEAR
 from torchsparcs.searching.table_search import Outcome, Rung, TableSearch
 from torchsparcs.spectral.network import SpectralNetwork

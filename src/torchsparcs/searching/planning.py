@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import torch
 
 from torchsparcs.export.quantization import check_int8
+from torchsparcs.fitting.folded import FoldedData, Rows
 from torchsparcs.parallel.executor import Executor
+from torchsparcs.results.sizes import Sizing
 from torchsparcs.searching.costs import Costs, checked_costs
-from torchsparcs.searching.folded import FoldedData, Rows
 from torchsparcs.searching.network_search import NetworkSearch
 from torchsparcs.searching.paper_search import PaperSearch
 from torchsparcs.searching.preparing import prepared
 from torchsparcs.searching.refitted_teachers import check_teachers, lesson_of
-from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import TableSearch
 from torchsparcs.tables.kinds import Kinds

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from torchsparcs.searching.class_weights import ByClass, class_weighted, weights_by_class
-from torchsparcs.searching.folded import Rows, counted_rows
-from torchsparcs.searching.teachers import labels_of
+from torchsparcs.fitting.folded import Rows, counted_rows
+from torchsparcs.fitting.teachers import labels_of
+from torchsparcs.judging.class_weights import ByClass, class_weighted, weights_by_class
 from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
 from torchsparcs.tables.streams import RowStream

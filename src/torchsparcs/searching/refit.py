@@ -9,17 +9,17 @@ import torch
 from torchsparcs.compact.direct import DirectSpace
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.provenance import hardware, versions
+from torchsparcs.fitting.dense import DenseFamily, compact
+from torchsparcs.fitting.folded import FoldedData, counted_rows
+from torchsparcs.judging.candidates import Candidate, corrected, is_same, on_the_front
+from torchsparcs.judging.class_weights import class_weighted, weights_by_class
+from torchsparcs.judging.correction import expected_scores
+from torchsparcs.judging.scoring import score_settings
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
-from torchsparcs.searching.class_weights import class_weighted, weights_by_class
-from torchsparcs.searching.correction import expected_scores
+from torchsparcs.results.result import SearchResult
+from torchsparcs.results.sizes import Sizing
 from torchsparcs.searching.costs import front_by_cost, with_costs
-from torchsparcs.searching.dense import DenseFamily, compact
-from torchsparcs.searching.folded import FoldedData, counted_rows
 from torchsparcs.searching.preparing import class_weight_words
-from torchsparcs.searching.result import SearchResult
-from torchsparcs.searching.scoring import score_settings
-from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.training.devices import one_thread, resolve_device
 from torchsparcs.training.loop import NonFiniteLossError

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchsparcs.searching.folded import FoldedData
-from torchsparcs.searching.folds import folds_of
-from torchsparcs.searching.lesson import Lesson, more_rows, ranges_of
-from torchsparcs.searching.result import SearchResult
-from torchsparcs.searching.teachers import Teacher, teacher_name
+from torchsparcs.fitting.folded import FoldedData
+from torchsparcs.fitting.lesson import Lesson, more_rows, ranges_of
+from torchsparcs.fitting.teachers import Teacher, teacher_name
+from torchsparcs.judging.folds import folds_of
+from torchsparcs.results.result import SearchResult
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
 from torchsparcs.tables.target_values import with_targets

@@ -12,18 +12,18 @@ import torch
 
 from torchsparcs.files.byte_counts import bytes_of
 from torchsparcs.files.provenance import hardware, versions
+from torchsparcs.judging.candidates import Candidate, corrected, is_same, on_the_front
+from torchsparcs.judging.scoring import score_settings
 from torchsparcs.parallel.executor import Engine, Executor, engine_of
 from torchsparcs.parallel.steps import Steps, open_steps
-from torchsparcs.searching.candidates import Candidate, corrected, is_same, on_the_front
+from torchsparcs.results.ranges import ranges_of
+from torchsparcs.results.result import SearchResult
+from torchsparcs.results.sizes import Sizing
 from torchsparcs.searching.clock import checked_budget
 from torchsparcs.searching.costs import Costs, cheaper_networks, front_by_cost, with_costs
 from torchsparcs.searching.planning import Plan, TableOptions, planned_network, planned_table
 from torchsparcs.searching.preparing import class_weight_words
-from torchsparcs.searching.ranges import ranges_of
 from torchsparcs.searching.refitted_teachers import keep_fidelity, teacher_settings
-from torchsparcs.searching.result import SearchResult
-from torchsparcs.searching.scoring import score_settings
-from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import Outcome, TableSearch
 from torchsparcs.spectral.chain import SpectralChain

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from torchsparcs.searching.folded import FoldedData
+from torchsparcs.fitting.folded import FoldedData
 from torchsparcs.training.config import TrainConfig, check_amounts, check_counts
 
 MOST_EPOCHS = 150  # of a training: few rows are soon known by heart

@@ -13,17 +13,17 @@ import torch
 from torchsparcs.compact.direct import DirectSpace, direct_space, parameter_count, simplified
 from torchsparcs.cutting.ladder import Ladder
 from torchsparcs.cutting.ladder import Rung as AnyRung
+from torchsparcs.fitting.dense import DenseFamily, compact
+from torchsparcs.fitting.fit_rows import Recipe
+from torchsparcs.fitting.folded import MANY_ROWS, FoldedData, Judgement
+from torchsparcs.fitting.last_fits import Judged, last_fits, sampled
+from torchsparcs.judging.candidates import on_the_front
+from torchsparcs.judging.correction import expected_scores
 from torchsparcs.parallel.executor import Executor
-from torchsparcs.searching.candidates import on_the_front
+from torchsparcs.results.result import Attempt, Candidate
+from torchsparcs.results.sizes import Sizing
 from torchsparcs.searching.clock import Clock
-from torchsparcs.searching.correction import expected_scores
-from torchsparcs.searching.dense import DenseFamily, compact
 from torchsparcs.searching.finishing import LINEAR, LINEAR_DECAYS, PLAIN, Finishing
-from torchsparcs.searching.fit_rows import Recipe
-from torchsparcs.searching.folded import MANY_ROWS, FoldedData, Judgement
-from torchsparcs.searching.last_fits import Judged, last_fits, sampled
-from torchsparcs.searching.result import Attempt, Candidate
-from torchsparcs.searching.sizes import Sizing
 from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork, checked_widths

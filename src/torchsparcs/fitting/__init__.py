@@ -1,0 +1,16 @@
+"""Second-order fits: the rows and their folds, shapes of networks, teachers, lanes of sizes."""
+
+# The files that other rooms may use; the rest are this room's own.
+__all__ = [
+    "dense",
+    "drawing",
+    "fit_rows",
+    "folded",
+    "lanes",
+    "last_fits",
+    "lesson",
+    "second_order",
+    "teachers",
+    "teaching",
+    "whole_numbers",
+]

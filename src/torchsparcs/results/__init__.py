@@ -1,0 +1,10 @@
+"""What a search gives back: the result, its folder, what it says of columns and answers."""
+
+# The files that other rooms may use; the rest are this room's own.
+__all__ = [
+    "folder",
+    "intervals",
+    "ranges",
+    "result",
+    "sizes",
+]
