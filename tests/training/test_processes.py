@@ -366,6 +366,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = {tests!r}
 import numpy as np
+import torch
 from lightning_fabric import Fabric
 from test_processes import own_loop, trained
 
@@ -379,6 +380,7 @@ def setup(model, optimizer):
 folder = Path(sys.argv[1])
 np.savez(folder / f"{{fabric.global_rank}}.npz", **own_loop(setup, fabric.global_rank)[0])
 np.savez(folder / f"train{{fabric.global_rank}}.npz", **trained()[0])
+torch.distributed.destroy_process_group()  # else its threads may abort the process that ends
 """
 
 
@@ -395,6 +397,23 @@ with started() as ranks:
     verdict, interface = bool(heard) and all(map(is_local, heard)), os.environ["GLOO_SOCKET_IFNAME"]
     os.write(1, f"{{verdict}} through {{interface}}\\n".encode())  # whole, whoever else prints
     ranks.gather(None)
+"""
+
+
+ENDS = """
+import os
+from pathlib import Path
+import torch
+from torchsparcs import SpectralNetwork, TrainConfig, train
+from torchsparcs.training.devices import started
+
+torch.manual_seed(0)
+data = torch.randn(40, 3), torch.randn(40, 1)
+with started():
+    config = TrainConfig(task="regression", epochs=1)
+    train(SpectralNetwork([3, 4, 1]), data, config, progress=False)
+names = [file.read_text() for file in Path("/proc/self/task").glob("*/comm")]
+os.write(1, b"%d threads of gloo\\n" % sum("gloo" in name for name in names))
 """
 
 
@@ -481,6 +500,15 @@ class TestSearch:
             command, check=True, timeout=240, capture_output=True, text=True, env=environment
         )
         assert sorted(done.stdout.splitlines()) == ["True through lo"] * 2
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="looks for the threads in /proc")
+    def test_no_thread_of_the_group_stays(self, tmp_path):
+        """A thread that is there when the interpreter ends can abort it."""
+        script = tmp_path / "ends.py"
+        script.write_text(ENDS)
+        command = [*TORCHRUN[:-1], script]
+        done = subprocess.run(command, check=True, timeout=240, capture_output=True, text=True)
+        assert done.stdout.splitlines() == ["0 threads of gloo"] * 2
 
     @pytest.mark.skipif(sys.platform != "linux", reason="looks for the processes in /proc")
     def test_torchrun_goes_on_after_a_process_is_killed(self, together, tmp_path):

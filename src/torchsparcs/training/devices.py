@@ -17,6 +17,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+if dist.is_available():
+    # Loaded later, as torch.compile does, its functions would keep the group of that moment as a
+    # default, and its threads beyond destroy_process_group: these can abort a process that ends.
+    import torch.distributed.nn.functional  # noqa: F401
+
 ROWS_FOR_GPU = 10_000  # fewer rows of a table are searched faster by a core of a CPU
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"  # the interface of this machine alone
 
