@@ -20,7 +20,7 @@ from torch import Tensor
 if dist.is_available():
     # Loaded later, as torch.compile does, its functions would keep the group of that moment as a
     # default, and its threads beyond destroy_process_group: these can abort a process that ends.
-    import torch.distributed.nn.functional  # noqa: F401
+    import torch.distributed.nn.functional
 
 ROWS_FOR_GPU = 10_000  # fewer rows of a table are searched faster by a core of a CPU
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"  # the interface of this machine alone
