@@ -367,6 +367,7 @@ from pathlib import Path
 sys.path[:0] = {tests!r}
 import numpy as np
 import torch
+import torch.distributed.nn.functional  # before there is a group that its defaults would keep
 from lightning_fabric import Fabric
 from test_processes import own_loop, trained
 

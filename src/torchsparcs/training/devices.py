@@ -11,16 +11,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-
-if dist.is_available():
-    # Loaded later, as torch.compile does, its functions would keep the group of that moment as a
-    # default, and its threads beyond destroy_process_group: these can abort a process that ends.
-    import torch.distributed.nn.functional
 
 ROWS_FOR_GPU = 10_000  # fewer rows of a table are searched faster by a core of a CPU
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"  # the interface of this machine alone
@@ -177,6 +173,9 @@ def started() -> Iterator[Ranks]:
     if os.environ.get("MASTER_ADDR") in ("localhost", "127.0.0.1", "::1"):
         for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             os.environ.setdefault(name, LOOPBACK)
+    # Loaded after it, as torch.compile does, the functions in there would keep the group of that
+    # moment as a default, and its threads, which can abort an interpreter that ends.
+    import_module("torch.distributed.nn.functional")
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
     try:
         yield Ranks.current()
