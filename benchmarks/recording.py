@@ -15,20 +15,22 @@ EVERY = 30  # seconds until the next record of work that goes on
 Found = TypeVar("Found")
 
 
-def _without_out(arguments: list[str]) -> list[str]:
-    """The command line, but for the folder the results went to."""
-    if "--out" not in arguments:
-        return arguments
-    place = arguments.index("--out")
-    return arguments[:place] + arguments[place + 2 :]
+def command() -> str:
+    """What was typed, but for where folders lie on this machine."""
+    told = list(sys.argv)
+    if "--out" in told:
+        place = told.index("--out")
+        if Path(told[place + 1]).is_absolute():  # tried, not recorded
+            del told[place : place + 2]
+    named = (Path(one).name if Path(one).is_absolute() else one for one in told)
+    return " ".join(["python", *named])
 
 
 def record(name: str, device: str, results: dict, out: Path = RESULTS) -> Path:
     """Write ``out/name.json``; the part of another device in the same file is kept."""
     path = out / f"{name}.json"
     content = json.loads(path.read_text()) if path.exists() else {}
-    command = " ".join(["python", *_without_out(sys.argv)])
-    made = provenance(command, device)  # a record that is gone on from has one of its own
+    made = provenance(command(), device)  # a record that is gone on from has one of its own
     content[device] = made | results | made
     out.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")

@@ -2,10 +2,10 @@
 
 For each table of a folder and five outer splits every method is tuned on the training rows alone,
 and each of its predictors meets the test rows once. What was done is recorded table by table;
-`--resume` goes on, and without it the units that are asked for are done anew while those of other
-methods stay. `--quick` does ours anew on five tables and two splits, the others where they are not
-recorded. With `--summary` nothing is run: what is recorded is measured and printed; `--page` writes
-docs/tables.md from it as well.
+`--resume` goes on, and does ours anew where other code made it. Without it the units that are asked
+for are done anew while those of other methods stay. `--quick` does ours anew on five tables and two
+splits, the others where they are not recorded. With `--summary` nothing is run: what is recorded is
+measured and printed; `--page` writes docs/tables.md from it as well.
 
     python benchmarks/tables.py --tables FOLDER --workers 15 --resume
     python benchmarks/tables.py --tables FOLDER --workers 2 --quick
@@ -16,7 +16,6 @@ docs/tables.md from it as well.
 """
 
 import argparse
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,7 +25,8 @@ from by_size.methods import DOUBLED, METHODS, PACKAGES
 from by_size.preparing import SPLITS, listed
 from by_size.records import Unit
 from by_size.running import Place, run
-from recording import RESULTS, _without_out
+from recording import RESULTS, command
+from resuming import code
 
 QUICK = ("vowel", "phoneme", "german", "insurance", "car_prices")
 QUICK_SPLITS = 2
@@ -84,7 +84,11 @@ def wanted(arguments: argparse.Namespace, known: dict[str, dict]) -> list[Unit]:
 
     def stays(unit: Unit) -> bool:
         is_kept = arguments.resume or (arguments.quick and unit.method != "ours")
-        return is_kept and records.has(known.get(unit.table), unit)
+        if not (is_kept and records.has(known.get(unit.table), unit)):
+            return False
+        return (
+            unit.method != "ours" or records.run_of(known[unit.table], unit).get("code") == code()
+        )
 
     return [unit for unit in units if not stays(unit)]
 
@@ -93,14 +97,14 @@ def main() -> None:
     arguments = parsed()
     if not (arguments.summary or arguments.page):
         known = records.read(arguments.out)
-        command = " ".join(["python", *_without_out(sys.argv)])
         place = Place(arguments.tables, arguments.rows, arguments.device)
         units = wanted(arguments, known)
-        run(place, units, known, arguments.out, command, arguments.workers)
+        run(place, units, known, arguments.out, command(), arguments.workers)
     names = arguments.only or (QUICK if arguments.quick else None)
     known = records.read(arguments.out, names)
     found = measured(known)
     print(page.summary(found))
+    print(page.of_today(known))
     if arguments.page:
         page.write(found, known, arguments.docs)
 

@@ -6,6 +6,8 @@ import re
 from itertools import compress
 from pathlib import Path
 
+from resuming import code
+
 from by_size import lassonet_path, linear, measures, mlps, sentences
 from by_size.methods import METHODS
 
@@ -157,10 +159,41 @@ def commands(known: dict[str, dict]) -> str:
     lines = {
         f"- `{run['command']}` on {run['hardware']}, "
         + ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-        + f", {run['date']}"
+        + f", {run['date']}{', code ' * ('code' in run)}{run.get('code', '')}"
         for run in runs
     }
     return "\n".join(sorted(lines))
+
+
+def codes(known: dict[str, dict]) -> list[str | None]:
+    """Digests of the code that made each split of ours, None where it was not recorded."""
+    runs = [
+        r["runs"][u["run"]] for r in known.values() for u in r["units"].get("ours", {}).values()
+    ]
+    return [run.get("code") for run in runs]
+
+
+def told_codes(known: dict[str, dict]) -> str:
+    found = codes(known)
+    if None in found:
+        return "Splits of ours that name no code were made before it was recorded."
+    if len({*found}) > 1:
+        return "**Not all of ours was made by the same code.**"
+    return (
+        "All of ours was made by one code, of whose files this is a digest; `--summary` compares "
+        "it with today's."
+    )
+
+
+def of_today(known: dict[str, dict]) -> str:
+    """For the terminal."""
+    found = codes(known)
+    old = sum(one != code() for one in found)
+    return (
+        f"ours: {old} of {len(found)} splits are not of today's code"
+        if old
+        else "ours: of today's code"
+    )
 
 
 def absent(known: dict[str, dict]) -> str:
@@ -209,6 +242,7 @@ def page(found: dict, known: dict[str, dict]) -> str:
         "doubling": "Is the effort spent on the MLPs enough? " + "; ".join(twice).capitalize() + "."
         if twice
         else "",
+        "codes": told_codes(known),
         "commands": commands(known),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)

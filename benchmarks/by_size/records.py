@@ -1,7 +1,8 @@
 """One JSON file a table: who did which split, with what outcome, and how it was made.
 
 ``units[method][split]`` is what the method returned with its seconds of one core; its ``run`` is
-the place in ``runs`` of the command, date, hardware and versions that made it.
+the place in ``runs`` of the command, date, hardware and versions that made it; those of ours
+also have the digest of the library's code.
 """
 
 import json
@@ -50,6 +51,11 @@ def write(out: Path, name: str, record: dict) -> None:
 
 def has(record: dict | None, unit: Unit) -> bool:
     return record is not None and str(unit.split) in record["units"].get(unit.method, {})
+
+
+def run_of(record: dict, unit: Unit) -> dict:
+    """How a unit that is recorded was made."""
+    return record["runs"][record["units"][unit.method][str(unit.split)]["run"]]
 
 
 def add(out: Path, about: dict, unit: Unit, found: dict, made: dict) -> None:

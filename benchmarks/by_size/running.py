@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from resuming import code
 
 from by_size import records
 from by_size.methods import DOUBLED, METHODS, PACKAGES
@@ -85,13 +86,15 @@ def made_by(command: str, unit: Unit, device: str) -> dict:
     """How, with what and on what a unit was made: the device that its method used."""
     made = provenance(command, device) | {"threads": 1}
     packages = {name: version(name) for name in ("scikit-learn", *PACKAGES.get(unit.method, ()))}
-    return {**made, "versions": {**made["versions"], **packages}}
+    ours = {"code": code()} if unit.method == "ours" else {}
+    return {**made, "versions": {**made["versions"], **packages}, **ours}
 
 
 def run(
     place: Place, units: list[Unit], known: dict, out: Path, command: str, workers: int
 ) -> None:
     """Do the units and record each as soon as it is done."""
+    code()  # as it is before the work
     for name, record in known.items():
         if record["most_rows"] != place.most:
             raise SystemExit(

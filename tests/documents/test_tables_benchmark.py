@@ -38,6 +38,7 @@ from by_size import (
     sentences,
     tabm_reference,
 )
+from resuming import code
 
 ROWS = 150
 DOCS = Path(__file__).parents[2] / "docs"
@@ -409,8 +410,19 @@ def test_it_runs_resumes_and_writes_its_page(folder, tmp_path, monkeypatch, caps
     assert {*known["kinds"]["units"]} == there
     points = known["kinds"]["units"]["ours"]["0"]["points"]
     assert all(0 <= one["int8"]["test"] <= 1 and one["int8"]["bytes"] > 0 for one in points)
-    assert known["kinds"]["runs"][0]["command"] == f"python tables.py --tables {folder} --splits 1"
+    assert (
+        known["kinds"]["runs"][0]["command"]
+        == f"python tables.py --tables {folder.name} --splits 1"
+    )
+    assert known["kinds"]["runs"][known["kinds"]["units"]["ours"]["0"]["run"]]["code"] == code()
+    assert "ours: of today's code" in run("--summary").out
     assert run("--tables", str(folder), "--splits", "1", "--resume").err == ""
+    with monkeypatch.context() as later:
+        for module in (tables, page):
+            later.setattr(module, "code", lambda: "of tomorrow")
+        assert "ours: 2 of 2 splits are not of today's code" in run("--summary").out
+        redone = run("--tables", str(folder), "--splits", "1", "--resume")
+    assert redone.err.count(" to go") == redone.err.count(" ours, ") == 2
     again = run("--tables", str(folder), "--splits", "1", "--methods", "ours", "--only", "kinds")
     assert again.err.count(" to go") == 1
     assert len(records.read(out)["kinds"]["runs"]) == 2
