@@ -207,6 +207,7 @@ def table_measures(record: dict) -> dict | None:
         },
         "pick": {
             "score": mean_error(pick["test"] for pick in picks),
+            "lowest": min(pick["test"] for pick in picks),
             "parameters": mean_error(pick["parameters"] for pick in picks),
             "claimed_less_test": mean_error(pick["claimed"] - pick["test"] for pick in picks),
             "against_others": mean_error(
@@ -222,9 +223,23 @@ def table_measures(record: dict) -> dict | None:
 
 def core_seconds(units: list[dict]) -> list[float | None]:
     """Seconds of one core; those of a GPU are none."""
-    if any(unit.get("device", "cpu") != "cpu" for unit in units):
+    if not all(map(of_a_core, units)):
         return [None, None]
     return mean_error(unit["seconds"] for unit in units)
+
+
+def hardware(known: dict[str, dict]) -> dict[str, str]:
+    """What the seconds of each method are of; those of a GPU are none."""
+    found: dict[str, set[str]] = {}
+    for record in known.values():
+        for method, units in record["units"].items():
+            on = {record["runs"][u["run"]]["hardware"] for u in units.values() if of_a_core(u)}
+            found.setdefault(method, set()).update(on)
+    return {method: " and ".join(sorted(on)) for method, on in found.items() if on}
+
+
+def of_a_core(unit: dict) -> bool:
+    return unit.get("device", "cpu") == "cpu"
 
 
 def at_budgets(points: dict[str, list[list[dict]]], budgets: Iterable[int], size: str) -> dict:
@@ -307,5 +322,6 @@ def measured(known: dict[str, dict]) -> dict:
             if tables and all(INT8 in table["bytes"][str(b)] for table in tables.values())
         },
         "doubling": doubling(known),
+        "hardware": hardware({name: known[name] for name in tables}),
         "tables": tables,
     }

@@ -71,16 +71,25 @@ def rank_rows(found: dict, size: str) -> list[list[str]]:
 
 
 def needed_rows(found: dict) -> list[list[str]]:
-    """Parameters for the best MLP's score less its error, and seconds, method by method."""
+    """Parameters for the best MLP's score less its error, and seconds, method by method.
+
+    The first row says on which machine the seconds were measured.
+    """
     tables = found["tables"]
     who = [
         m
         for m in ("ours", *measures.MLPS, "linear", "lassonet")
         if all(m in t["needed"] for t in tables.values())
     ]
-    timed = list(next(iter(tables.values()))["seconds"]) if tables else []
+    timed = [
+        m
+        for m in METHODS
+        if m in found["hardware"]
+        and any(t["seconds"].get(m, [None])[0] is not None for t in tables.values())
+    ]
     head = ["table", *who, *(f"s, {method}" for method in timed)]
-    rows = [
+    rows = [["*on*", *[""] * len(who), *(found["hardware"][method] for method in timed)]]
+    rows += [
         [
             name,
             *(number(table["needed"][method], 0) for method in who),
@@ -89,6 +98,11 @@ def needed_rows(found: dict) -> list[list[str]]:
         for name, table in tables.items()
     ]
     return [head, *rows]
+
+
+def machine(found: dict) -> str:
+    """Where our searches were timed."""
+    return found["hardware"].get("ours", "a machine that was not recorded")
 
 
 def columns(rows: list[list[str]]) -> str:
@@ -230,6 +244,7 @@ def page(found: dict, known: dict[str, dict]) -> str:
         else "linear models, LassoNet and gradient boosting",
         "claimed": number(found["claimed_less_test"], sign="+"),
         "tables": markdown(table_rows(found)),
+        "machine": machine(found),
         "needed": markdown(needed_rows(found)),
         "ranks": markdown(rank_rows(found, "parameters")),
         "bytes": markdown(rank_rows(found, "bytes")),

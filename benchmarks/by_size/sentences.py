@@ -17,6 +17,7 @@ PAGES = (
     "is-it-for-me.md",
 )  # from the folder of the docs
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+DEEP = 0.1  # R² below zero that is called a fall
 NOTHING = 0.01  # an R² up to which nobody learnt anything
 
 
@@ -84,12 +85,14 @@ def expected(found: dict) -> str:
     gains = [t["pick"]["against_others"] for t in tables]
     means = [mean for mean, _ in gains if mean is not None]
     above = [mean for mean in means if mean > 0]
+    surely = [mean for mean, error in gains if mean is not None and mean > (error or 0)]
     where = "all" if len(above) == len(means) else str(len(above))
     sizes = [t["pick"]["parameters"][0] for t in tables]
     seconds = [t["seconds"]["ours"][0] for t in tables]
     text = (
         f"on {where} of {len(means)} tables the network picked by default scores higher than the "
-        f"best MLP or linear model of its size, by {between(above, '.3f')}"
+        f"best MLP or linear model of its size, by {between(above, '.3f')} (on {len(surely)} by "
+        "more than a standard error)"
     )
     if len(above) < len(means):
         text += f", and on the others at most {-min(means):.3f} lower"
@@ -98,6 +101,7 @@ def expected(found: dict) -> str:
     text += f". It has {between(sizes, ',.0f')} parameters"
     if seconds and None not in seconds:
         text += f", and a search takes {between(seconds, '.0f')} s on one core"
+        text += f" ({found['hardware']['ours'].split(',')[0]})" * ("ours" in found["hardware"])
     in_vain = [
         name
         for name, t in found["tables"].items()
@@ -114,6 +118,20 @@ def limits(found: dict) -> str:
         f"over the {found['ratio_tables']} of {tables} where an MLP beats the linear model, from "
         f"{low} to {high}. The defaults of the search were chosen on these tables."
     )
+
+
+def fall(found: dict) -> str:
+    """Where a default pick is far below no answer at all, of the regressions."""
+    deep = {
+        name: table["pick"]["lowest"]
+        for name, table in found["tables"].items()
+        if table["task"] == "regression" and table["pick"]["lowest"] < -DEEP
+    }
+    pages = f"[the {len(found['tables'])} tables](../tables.md#table-by-table)"
+    if not deep:
+        return f"With it no pick on any split of {pages} is below R² −{DEEP}"
+    each = " and ".join(f"{name} (R² −{-value:.3f})" for name, value in deep.items())
+    return f"With it the pick is below R² −{DEEP} on {each} alone of {pages}"
 
 
 def best(found: dict) -> str:
@@ -140,7 +158,7 @@ def measured(found: dict) -> str:
 
 
 SENTENCES = {
-    each.__name__: each for each in (short, ratio, boosting, expected, limits, best, measured)
+    each.__name__: each for each in (short, ratio, boosting, expected, limits, fall, best, measured)
 }
 
 

@@ -269,11 +269,12 @@ def record(ours, mlp, low=0.5):
     """Of two splits alike."""
 
     def unit(points, **others):
-        about = {"seconds": 1.0, "rows": 9, "columns": 2}
+        about = {"seconds": 1.0, "rows": 9, "columns": 2, "run": 0}
         return {split: {"points": points, **about, **others} for split in ("0", "1")}
 
     methods = {"ours": unit(ours, pick=0), "lbfgs": unit(mlp), "adamw": unit(mlp)}
-    return {"task": "regression", "units": methods | {"linear": unit([predictor(3, 0.1, low)])}}
+    units = methods | {"linear": unit([predictor(3, 0.1, low)])}
+    return {"task": "regression", "runs": [{"hardware": "a desk"}], "units": units}
 
 
 class TestMeasures:
@@ -362,6 +363,19 @@ class TestMeasures:
         assert found["score_error"] == pytest.approx(0.1)
         (said,) = page.doubled({"doubling": {"lbfgs": found}})
         assert ", less than the standard error of such a score over splits, 0.1000" in said
+
+    def test_seconds_name_their_machine(self):
+        known = record([predictor(10, 0.9, 0.9)], [predictor(10, 0.9, 0.8)])
+        for unit in known["units"]["adamw"].values():
+            unit["device"] = "cuda"
+        found = {"tables": {"one": measures.table_measures(known)}}
+        found["hardware"] = measures.hardware({"one": known})
+        assert found["hardware"] == dict.fromkeys(("ours", "lbfgs", "linear"), "a desk")
+        head, machines, seconds = page.needed_rows(found)
+        assert head[-3:] == ["s, ours", "s, linear", "s, lbfgs"]  # those of a GPU are none
+        assert machines[-3:] == ["a desk"] * 3
+        assert seconds[-3:] == ["1 ± 0"] * 3
+        assert page.machine(found) == "a desk"
 
     def test_errors_by_leaving_out_are_those_of_a_mean(self):
         values = np.array([1.0, 2.0, 4.0])
@@ -483,6 +497,14 @@ class TestTheRecord:
     def test_sentences(self, found):
         assert f"{found['ratio']:.2f} times" in sentences.ratio(found)
         better = json.loads(json.dumps(found))
+        for table in better["tables"].values():
+            table["pick"] |= {"lowest": 0.5, "against_others": [0.1, 0.2]}
+        assert "no pick on any split of [the " in sentences.fall(better)
+        assert "(on 0 by more than a standard error)" in sentences.expected(better)
+        name = next(name for name, t in better["tables"].items() if t["task"] == "regression")
+        better["tables"][name]["pick"] |= {"lowest": -0.3, "against_others": [0.1, 0.05]}
+        assert f"below R² −0.1 on {name} (R² −0.300) alone" in sentences.fall(better)
+        assert "(on 1 by more than a standard error)" in sentences.expected(better)
         for table in better["tables"].values():
             table["against_mlp"] = [0.1, 0.01]
         for row in better["ranks"]["parameters"].values():
