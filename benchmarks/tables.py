@@ -5,12 +5,14 @@ and each of its predictors meets the test rows once. What was done is recorded t
 `--resume` goes on, and does ours anew where other code made it. Without it the units that are asked
 for are done anew while those of other methods stay. `--quick` does ours anew on five tables and two
 splits, the others where they are not recorded. With `--summary` nothing is run: what is recorded is
-measured and printed; `--page` writes docs/tables.md from it as well.
+measured and printed; `--page` writes docs/tables.md from it as well, with what is recorded of the
+tables of unseen_tables.py in the folder beside.
 
     python benchmarks/tables.py --tables FOLDER --workers 15 --resume
     python benchmarks/tables.py --tables FOLDER --workers 2 --quick
     python benchmarks/tables.py --tables FOLDER --workers 15 --methods ours
     python benchmarks/tables.py --tables FOLDER --workers 2 --quick --doubled
+    python benchmarks/tables.py --tables unseen --out docs/results/unseen --splits 3 --resume
     python benchmarks/tables.py --summary
     python benchmarks/tables.py --page
 """
@@ -20,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from by_size import page, records
-from by_size.measures import measured
+from by_size.measures import measured, with_unseen
 from by_size.methods import DOUBLED, METHODS, PACKAGES
 from by_size.preparing import SPLITS, listed
 from by_size.records import Unit
@@ -52,6 +54,8 @@ def parsed() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.tables is None and not (arguments.summary or arguments.page):
         parser.error("expected --tables FOLDER, or --summary or --page of what is recorded")
+    if arguments.page and arguments.out.name == records.UNSEEN:
+        parser.error(f"expected --page of the development tables. Got --out {arguments.out}")
     if arguments.tables is not None:
         names = listed(arguments.tables)
         unknown = [name for name in arguments.only or () if name not in names]
@@ -102,11 +106,11 @@ def main() -> None:
         run(place, units, known, arguments.out, command(), arguments.workers)
     names = arguments.only or (QUICK if arguments.quick else None)
     known = records.read(arguments.out, names)
-    found = measured(known)
-    print(page.summary(found))
+    print(page.summary(measured(known)))
     print(page.of_today(known))
     if arguments.page:
-        page.write(found, known, arguments.docs)
+        others = records.read(arguments.out.parent / records.UNSEEN)
+        page.write(with_unseen(known, others), known, others, arguments.docs)
 
 
 if __name__ == "__main__":

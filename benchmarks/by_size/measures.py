@@ -297,6 +297,11 @@ def doubling(known: dict[str, dict]) -> dict:
     return found
 
 
+def with_unseen(known: dict[str, dict], unseen: dict[str, dict]) -> dict:
+    """The measures of the development tables, and beside them those of the others."""
+    return measured(known) | {"unseen": measured(unseen)}
+
+
 def measured(known: dict[str, dict]) -> dict:
     """Of all tables that have enough recorded, and over them."""
     tables = {n: m for n, record in known.items() if (m := table_measures(record)) is not None}

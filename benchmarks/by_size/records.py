@@ -14,6 +14,7 @@ from filelock import FileLock
 from recording import RESULTS
 
 RECORDS = RESULTS / "tables"
+UNSEEN = "unseen"  # the folder beside it, of tables on which nothing was chosen
 
 
 class Unit(NamedTuple):

@@ -56,7 +56,20 @@ def ratio(found: dict) -> str:
         f"{found['ratio']:.2f} times the MLP's parameters (geometric mean over the "
         f"{found['ratio_tables']} tables where an MLP beats the linear model), from {low} to "
         f"{high}. Our defaults were chosen on these tables, partly by their test rows, which "
-        f"flatters these numbers. The best score of a search is {best_beside_mlp(found)}"
+        f"flatters these numbers.{unseen(found)} The best score of a search is "
+        f"{best_beside_mlp(found)}"
+    )
+
+
+def unseen(found: dict) -> str:
+    """What follows the caveat: the number of tables that no default was chosen on."""
+    others = found["unseen"]
+    if not others["ratio"]:
+        return ""
+    return (
+        f" On {counted(len(others['tables']), 'table')} on which nothing was chosen our networks "
+        f"have {others['ratio']:.2f} times the parameters for the same score (over the "
+        f"{others['ratio_tables']} where an MLP beats the linear model)."
     )
 
 
@@ -116,7 +129,7 @@ def limits(found: dict) -> str:
     return (
         f"{found['ratio']:.2f} times the parameters for the same test score, a geometric mean\n"
         f"over the {found['ratio_tables']} of {tables} where an MLP beats the linear model, from "
-        f"{low} to {high}. The defaults of the search were chosen on these tables."
+        f"{low} to {high}. The defaults of the search were chosen on these tables.{unseen(found)}"
     )
 
 
@@ -151,14 +164,18 @@ def best(found: dict) -> str:
     return f"the **best** score of a front is {best_beside_mlp(found)}; {where}."
 
 
-def measured(found: dict) -> str:
+def splits_of(found: dict) -> str:
     splits = [table["splits"] for table in found["tables"].values()]
-    each = f"{between(splits, 'd')} split{'s' * (max(splits) > 1)} each"
-    return f"{len(found['tables'])} real tables, {each}"
+    return f"{between(splits, 'd')} split{'s' * (max(splits) > 1)} each"
+
+
+def measured(found: dict) -> str:
+    return f"{len(found['tables'])} real tables, {splits_of(found)}"
 
 
 SENTENCES = {
-    each.__name__: each for each in (short, ratio, boosting, expected, limits, fall, best, measured)
+    each.__name__: each
+    for each in (short, ratio, unseen, boosting, expected, limits, fall, best, measured)
 }
 
 

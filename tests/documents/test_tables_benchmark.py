@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 import sys
 from functools import partial
 from itertools import pairwise
@@ -445,13 +446,24 @@ def test_it_runs_resumes_and_writes_its_page(folder, tmp_path, monkeypatch, caps
     said = run("--summary").out
     assert "twice the effort, lbfgs: +0.0000 " in said
     assert "rank at bytes" in said
-    (tmp_path / "README.md").write_text("Of <!-- tables: measured -->old<!-- end -->.")
+    marks = "<!-- tables: measured -->old<!-- end -->.<!-- tables: unseen --><!-- end -->"
+    (tmp_path / "README.md").write_text(f"Of {marks}")
+    shutil.copytree(out, tmp_path / "unseen")
+    other = tmp_path / "unseen" / "kinds.json"
+    without = json.loads(other.read_text())
+    del without["units"]["adamw"]
+    other.write_text(json.dumps(without))
+    (tmp_path / "unseen" / "values.json").unlink()
+    with pytest.raises(SystemExit):  # the page is of the others
+        run("--page", "--out", str(tmp_path / "unseen"))
+    assert "expected --page of the development tables" in capsys.readouterr().err
     run("--page", "--docs", str(tmp_path / "docs"))
     said = "Of <!-- tables: measured -->2 real tables, 1 split each<!-- end -->."
-    assert (tmp_path / "README.md").read_text() == said
+    assert (tmp_path / "README.md").read_text().startswith(said)
     written = (tmp_path / "docs" / "tables.md").read_text()
     assert "{{" not in written
-    assert written.count("\n| kinds | ") == 2
+    assert written.count("\n| kinds | ") == 3
+    assert "Over one table (1 split each, without MLPs by adamw):" in written
     pictures = {path.name for path in (tmp_path / "docs" / "figures").iterdir()}
     parts = ("", "_ratio", "_best", "_pick", "_curves", "_ranks")
     assert pictures == {f"tables{part}.svg" for part in parts}
@@ -468,9 +480,11 @@ class TestTheRecord:
 
     def test_the_page_is_of_the_records(self, found):
         known = records.read(records.RECORDS)
-        again = json.loads(json.dumps(measures.measured(known)))
+        others = records.read(records.RECORDS.parent / records.UNSEEN)
+        again = json.loads(json.dumps(measures.with_unseen(known, others)))
         assert again == approximately(found)
-        assert page.page(again, known) == (DOCS / "tables.md").read_text(), "run tables.py --page"
+        made = page.page(again, known, others)
+        assert made == (DOCS / "tables.md").read_text(), "run tables.py --page"
 
     @pytest.mark.parametrize("name", sentences.PAGES)
     def test_other_pages_say_the_same(self, found, name):
@@ -496,6 +510,12 @@ class TestTheRecord:
 
     def test_sentences(self, found):
         assert f"{found['ratio']:.2f} times" in sentences.ratio(found)
+        found["unseen"] = found | {"ratio": 0.777, "ratio_tables": 3}
+        assert "nothing was chosen our networks have 0.78 times" in sentences.unseen(found)
+        assert sentences.unseen(found) in sentences.ratio(found)
+        assert sentences.unseen(found) in sentences.limits(found)
+        found["unseen"] = {"ratio": None}
+        assert sentences.unseen(found) == ""
         better = json.loads(json.dumps(found))
         for table in better["tables"].values():
             table["pick"] |= {"lowest": 0.5, "against_others": [0.1, 0.2]}
