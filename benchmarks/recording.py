@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from resuming import code
+
 from torchsparcs.files.provenance import provenance
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
@@ -30,7 +32,9 @@ def record(name: str, device: str, results: dict, out: Path = RESULTS) -> Path:
     """Write ``out/name.json``; the part of another device in the same file is kept."""
     path = out / f"{name}.json"
     content = json.loads(path.read_text()) if path.exists() else {}
-    made = provenance(command(), device)  # a record that is gone on from has one of its own
+    made = provenance(command(), device) | {
+        "code": code()
+    }  # a record that is gone on from has one of its own
     content[device] = made | results | made
     out.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")

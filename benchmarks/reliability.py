@@ -80,14 +80,15 @@ def _kills(found: dict) -> list[str]:
 
 
 def _operations(found: dict) -> list[str]:
-    part = found["kills"].get("at_every_operation")
+    record = found["kills"]
+    part = record.get("at_every_operation")
     if part is None:
         return [NOT_YET, NOT_YET, SAME]
     return [
         f"{part['killed_at']} of {part['operations']} operations, once each",
         f"every file of {part['identical']} of {part['killed_at']} the same, and nothing left "
         "beside them",
-        SAME,
+        f"{SAME}, {_when(record)}",
     ]
 
 
@@ -108,7 +109,7 @@ def _fuzz(found: dict, name: str) -> list[str]:
         much = f"{part['tried']:,} files of {len(part['kinds'])} kinds"
         return [much, happened, f"{_made(record, 'fuzz')}; in small {small}"]
     much = "each read by `load_result`, show, report, export to safetensors and predict, or resumed"
-    return [f"{part['tried']:,} folders, {much}", happened, SAME]
+    return [f"{part['tried']:,} folders, {much}", happened, f"{SAME}, {_when(record)}"]
 
 
 def _streams(found: dict) -> list[str]:
@@ -138,8 +139,14 @@ def _checks(found: dict) -> list[str]:
 
 
 def _made(record: dict[str, Any], name: str) -> str:
-    """The command, and the record with what it was made on."""
-    return f"`{record['command']}` → [{name}.json](results/{name}.json), {record['hardware']}"
+    """The command, and the record with what it was made on, and when."""
+    where = f"[{name}.json](results/{name}.json), {record['hardware']}"
+    return f"`{record['command']}` → {where}, {_when(record)}"
+
+
+def _when(record: dict[str, Any]) -> str:
+    """The date, and the digest of the library's files where it was recorded."""
+    return record["date"] + (f", code `{record['code']}`" if "code" in record else "")
 
 
 SENTENCES = {"tried": tried}

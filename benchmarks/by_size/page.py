@@ -52,6 +52,17 @@ def doubled(found: dict) -> list[str]:
     return lines
 
 
+def enough(found: dict) -> str:
+    """Is the effort spent on the MLPs enough?"""
+    lines = doubled(found)
+    if not lines:
+        return "Whether the MLPs gain by twice the effort was not measured yet."
+    return (
+        "Is the effort spent on the MLPs enough? With twice the starts and steps, and about twice "
+        f"the decays or learning rates to choose from: {'; '.join(lines)}."
+    )
+
+
 def summary(found: dict) -> str:
     """For the terminal."""
     parts = [columns(table_rows(found)) if found["tables"] else "nothing is recorded"]
@@ -169,7 +180,6 @@ def unseen(found: dict, known: dict[str, dict]) -> str:
 
 def page(found: dict, known: dict[str, dict], others: dict[str, dict]) -> str:
     template = (Path(__file__).parent / "page.md").read_text()
-    twice = doubled(found)
     parts = {
         "count": str(len(found["tables"])),
         "splits": "–".join(map(str, sorted({t["splits"] for t in found["tables"].values()}))),
@@ -191,9 +201,7 @@ def page(found: dict, known: dict[str, dict], others: dict[str, dict]) -> str:
         "absent": absent(known),
         "architectures": str(sum(map(len, mlps.WIDTHS.values()))),
         "definition": " ".join(measures.__doc__.split("\n\n")[2].split()),
-        "doubling": "Is the effort spent on the MLPs enough? " + "; ".join(twice).capitalize() + "."
-        if twice
-        else "",
+        "doubling": enough(found),
         "unseen": unseen(found["unseen"], others),
         "codes": told_codes(known),
         "commands": commands(known),

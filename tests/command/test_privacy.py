@@ -13,6 +13,7 @@ import pytest
 from shell import sparcs
 
 import torchsparcs
+from torchsparcs.export.formats import FORMATS
 from torchsparcs.parallel.executor import Executor
 
 pytestmark = pytest.mark.usefixtures("brief_searches")
@@ -59,9 +60,9 @@ def test_a_finished_search_and_all_its_exports(home):
     run = home / "run"
     done = sparcs("search", home / "table.csv", "--target", "kind", "--out", run, *QUICK)
     assert done.code == 0, done.err
-    for format in ("onnx", "safetensors", "torch"):
+    for format, (ending, *_) in FORMATS.items():
         assert sparcs("export", run, "--pick", "best", "--format", format).code == 0
-    assert (run / "model-best.pt2").is_file()
+        assert (run / f"model-best{ending}").is_file()
     assert sparcs("predict", run, home / "table.csv", "-o", run / "answers.csv").code == 0
     assert told(run) == []
     assert torchsparcs.load_result(run).settings["data"] == "table.csv"

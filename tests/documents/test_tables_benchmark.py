@@ -362,6 +362,7 @@ class TestMeasures:
         found = measures.doubling({"one": known})["lbfgs"]
         assert found["change"] == pytest.approx([0.05, 0.1])
         assert found["score_error"] == pytest.approx(0.1)
+        assert "was not measured yet" in page.enough({"doubling": {}})
         (said,) = page.doubled({"doubling": {"lbfgs": found}})
         assert ", less than the standard error of such a score over splits, 0.1000" in said
 
@@ -462,6 +463,7 @@ def test_it_runs_resumes_and_writes_its_page(folder, tmp_path, monkeypatch, caps
     assert (tmp_path / "README.md").read_text().startswith(said)
     written = (tmp_path / "docs" / "tables.md").read_text()
     assert "{{" not in written
+    assert "to choose from: twice the effort, lbfgs: +0.0000 " in written
     assert written.count("\n| kinds | ") == 3
     assert "Over one table (1 split each, without MLPs by adamw):" in written
     pictures = {path.name for path in (tmp_path / "docs" / "figures").iterdir()}
