@@ -147,12 +147,15 @@ class Outcome(NamedTuple):
         trainings: optimisations started from new weights; a population trained as one counts once.
         networks: that were trained, members of populations and fine-tunings included.
         remark: what a reader has to know of this run.
+        pick: the place in ``found`` of the network that is handed out where nobody chooses; None of
+            a contestant that leaves the choice to its user.
     """
 
     found: list[Found]
     trainings: int
     networks: int
     remark: str = ""
+    pick: int | None = None
 
 
 Contestant = Callable[[Task, int], Outcome]  # the seed decides all random choices
@@ -265,5 +268,6 @@ def judged(job: Job, task: Task, split: Split, outcome: Outcome) -> dict:
         "networks_trained": outcome.networks,
         "remark": outcome.remark,
         "found": networks,
+        **({} if outcome.pick is None else {"pick": outcome.pick}),
         **({"onnx": exported(task, best, split.x_test)} if job.seed == 0 else {}),
     }

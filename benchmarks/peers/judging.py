@@ -38,6 +38,11 @@ def best_of(run: dict) -> dict:
     return front(run["found"])[-1]
 
 
+def picked(run: dict) -> dict | None:
+    """What is handed out where nobody chooses; None where there is no such network."""
+    return run["found"][run["pick"]] if "pick" in run else None
+
+
 def budgets(runs: list[dict]) -> list[int]:
     """Sizes at which a contestant's answer changes under some seed, from where all seeds answer."""
     fronts = [[one["parameters"] for one in front(run["found"])] for run in runs]

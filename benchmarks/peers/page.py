@@ -7,11 +7,19 @@ import argparse
 import re
 from collections import defaultdict
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 import sentences
 from figure import OURS, draw
-from judging import best_of, finished, is_teacher, smallest_student, verdict
+from judging import (
+    best_of,
+    finished,
+    is_teacher,
+    mean_and_error,
+    picked,
+    smallest_student,
+    verdict,
+)
 from marking import filled, rewrite
 from recording import RESULTS
 from records import Contest, read, runs_of, tasks_of
@@ -24,8 +32,9 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def spread(values: list[float], digits: int) -> str:
-    deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{mean(values):.{digits}f}{deviation}"
+    """Mean ± standard error."""
+    middle, error = mean_and_error(values)
+    return f"{middle:.{digits}f}" + (f" ± {error:.{digits}f}" if len(values) > 1 else "")
 
 
 def onnx_of(runs: list[dict]) -> str:
@@ -54,8 +63,22 @@ def row(name: str, runs: list[dict]) -> list[str]:
 
 def task_table(contest: Contest, task: str) -> str:
     measured = ["trainings", "networks trained", "seconds", "peak MB", "ONNX"]
-    rows = [row(name, runs_of(contest, name, task)) for name in contest]
-    return table(["", "best, test", "parameters", *measured], rows)
+    rows = []
+    for name in contest:
+        runs = runs_of(contest, name, task)
+        rows += [row(name, runs), *pick_row(name, runs)]
+    return table(["", "test", "parameters", *measured], rows)
+
+
+def pick_row(name: str, runs: list[dict]) -> list[list[str]]:
+    """What a contestant hands out by default, beside the network that expects most."""
+    picks = [picked(run) for run in finished(runs)]
+    if not picks or None in picks:
+        known = name == OURS and bool(picks)
+        return [[f"{name}, default pick", "not recorded", *[""] * 6]] if known else []
+    test = spread([one["test"] for one in picks], 4)
+    size = f"{mean(one['parameters'] for one in picks):,.0f}"
+    return [[f"{name}, default pick", test, size, *[""] * 5]]
 
 
 def said_of(ours: list[dict], theirs: list[dict]) -> str:
@@ -151,7 +174,11 @@ def versions(contest: Contest) -> str:
 
 
 def commands(contest: Contest) -> str:
-    return "\n".join(f"- `{line}`" for line in sorted({m["command"] for m in provenances(contest)}))
+    lines = {
+        f"- `{made['command']}`{', code ' * ('code' in made)}{made.get('code', '')}"
+        for made in provenances(contest)
+    }
+    return "\n".join(sorted(lines))
 
 
 def is_quick(contest: Contest) -> bool:
@@ -188,7 +215,7 @@ def readme(contest: Contest) -> str:
         f"Means over {', '.join(tasks)}. Sizes are those of the neighbour's networks; level is "
         "within a standard error of the paired difference. A training begins with new weights; one "
         "of ours trains many networks as one. Times are multiples of ours, on the tasks that both "
-        "ran on one core of the same machine."
+        "ran on one core of the same machine, on the same day."
     )
     return f"\n\n{table(head, rows)}\n\n{caption}\n\n"
 
@@ -217,10 +244,15 @@ def relative_time(contest: Contest, done: dict[str, list[dict]]) -> str:
     ratios = []
     for task, runs in done.items():
         ours = finished(runs_of(contest, OURS, task))
-        if len({run["provenance"]["hardware"] for run in (*ours, *runs)}) == 1 and ours:
+        if ours and len({side_by_side(run) for run in (*ours, *runs)}) == 1:
             ratios.append(mean(r["seconds"] for r in runs) / mean(r["seconds"] for r in ours))
     some = f" ({len(ratios)} of {len(done)} tasks)" if len(ratios) < len(done) else ""
     return f"{mean(ratios):.1f}{some}" if ratios else ""
+
+
+def side_by_side(run: dict) -> tuple[str, str]:
+    """The machine and the day: of others the load may have been another."""
+    return run["provenance"]["hardware"], run["provenance"]["date"]
 
 
 def standing(contest: Contest, name: str, done: dict[str, list[dict]]) -> str:
@@ -241,9 +273,14 @@ def times(contest: Contest) -> str:
     }
     shorter = [name for name in others if others[name] < 1]
     known = [name for name in others if name != OURS and others[name] == others[name]]
+    if not known:
+        return f"**its time was not measured beside theirs**, {lost_somewhere(contest)}"
     who = "any of them" if len(shorter) == len(known) else f"{len(shorter)} of {len(known)} of them"
-    lost = "and lost at some sizes" if losses(contest).startswith("-") else "and lost nowhere"
-    return f"**it took longer than {who}**, {lost}"
+    return f"**it took longer than {who}**, {lost_somewhere(contest)}"
+
+
+def lost_somewhere(contest: Contest) -> str:
+    return "and lost at some sizes" if losses(contest).startswith("-") else "and lost nowhere"
 
 
 README = {

@@ -35,10 +35,13 @@ def write_down(folder: Path, job: Job, run: dict) -> None:
     partial.replace(path)
 
 
-def is_done(folder: Path, job: Job) -> bool:
-    """Whether this run is recorded without an error, and as quick or as thorough."""
+def is_done(folder: Path, job: Job, code: str | None = None) -> bool:
+    """Whether this run is recorded without an error, as quick or as thorough, and of this code."""
     return any(
-        run["seed"] == job.seed and run["quick"] == job.quick and "error" not in run
+        run["seed"] == job.seed
+        and run["quick"] == job.quick
+        and run["provenance"].get("code") == code
+        and "error" not in run
         for run in recorded(folder, job.contestant).get(job.task, [])
     )
 

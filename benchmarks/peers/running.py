@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Collection
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -13,8 +12,9 @@ from typing import NamedTuple
 
 from contest import TASKS, Job, compete, said
 from judging import best_of
-from recording import RESULTS
+from recording import RESULTS, command
 from records import is_done, write_down
+from resuming import code
 
 from torchsparcs.files.provenance import provenance
 
@@ -60,8 +60,13 @@ def expected_seconds(job: Job) -> int:
 def made_by(job: Job) -> dict:
     """How, with what and on what a run is made."""
     packages = {package: installed(package) for package in CONTESTANTS[job.contestant].packages}
-    command = " ".join(["python", *sys.argv])
-    return {**provenance(command, job.device), "threads": 1, "packages": packages}
+    made = {**provenance(command(), job.device), "threads": 1, "packages": packages}
+    return {**made, "code": digest} if (digest := code_of(job)) else made
+
+
+def code_of(job: Job) -> str | None:
+    """The code that a run is of, where that is ours: of other code it is made anew."""
+    return code() if "torchsparcs" in CONTESTANTS[job.contestant].packages else None
 
 
 def installed(package: str) -> str:
@@ -157,7 +162,7 @@ def main(
         for task in options.tasks
         for seed in range(2 if options.quick else options.seeds)
     ]
-    new = [job for job in jobs if options.again or not is_done(options.out, job)]
+    new = [job for job in jobs if options.again or not is_done(options.out, job, code_of(job))]
     if len(new) < len(jobs):
         print(f"{len(jobs) - len(new)} of {len(jobs)} runs are recorded already")
     failures = carry_out(new, options.workers, options.out)

@@ -22,13 +22,19 @@ def earlier(contest: Contest) -> str:
     if not tasks:
         return ""
     which = "" if tasks == tasks_of(contest) else f" on {', '.join(tasks)}"
-    return (
+    text = (
         f"**Our runs{which} are of an earlier search.** It chose one of three ways to train by "
         "short rehearsals, then trained once, and cut neurons and columns only: it neither fitted "
-        "by L-BFGS, nor drew plain networks, nor cut single connections, so that neat-python, "
-        "which keeps single connections, is far above it at ten parameters on wine. For "
-        "teacher_student it had been changed after a look at that task."
+        "by L-BFGS, nor drew plain networks, nor cut single connections"
     )
+    if "wine" in tasks:
+        text += (
+            ", so that neat-python, which keeps single connections, is far above it at ten "
+            "parameters on wine"
+        )
+    if "teacher_student" in tasks:
+        text += ". For teacher_student it had been changed after a look at that task"
+    return f"{text}."
 
 
 def teacher(contest: Contest) -> str:

@@ -46,7 +46,8 @@ def sparcs(task: Task, seed: int) -> Outcome:
     # networks that were drawn, under each decay; those of the folds are fitted as one
     drawn = sum(attempt.member is None and attempt.cut == 0 for attempt in result.attempts)
     # the pilot, a training of each way, and what was drawn
-    return Outcome(found, 1 + len(ways) + drawn, trained + fits * drawn + tuned, TODAY)
+    pick = result.front.index(result.smallest())
+    return Outcome(found, 1 + len(ways) + drawn, trained + fits * drawn + tuned, TODAY, pick)
 
 
 if __name__ == "__main__":

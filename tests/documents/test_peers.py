@@ -51,12 +51,13 @@ class Outcome(NamedTuple):
     trainings: int = 3
     networks: int = 4
     remark: str = ""
+    pick: object = None
 
 
 def constant(task, seed):
     """Always class 0, from one parameter; with three it claims to know better."""
     zeros = lambda x: np.zeros(len(x), int)
-    return Outcome([Found("13 → 3", (), False, size, size / 10, zeros) for size in (3, 1)])
+    return Outcome([Found("13 → 3", (), False, size, size / 10, zeros) for size in (3, 1)], pick=1)
 
 
 def broken(task, seed):
@@ -113,6 +114,7 @@ def network(parameters, expected, test, hidden=(), skips=False):
 def run(seed, *networks, **others):
     """As it is recorded."""
     made = {"command": "python by hand", "hardware": "a desk", "versions": {"python": "3"}}
+    made["date"] = "2026-11-16"
     return {
         "seed": seed,
         "seconds": 2.0,
@@ -271,6 +273,7 @@ class TestOneRun:
         found = contest.compete(job())
         assert (found["seed"], found["trainings"], found["networks_trained"]) == (0, 3, 4)
         assert [one["parameters"] for one in found["found"]] == [3, 1]
+        assert judging.picked(found)["parameters"] == 1
         # wine's test rows, a quarter: class by class as in the whole
         assert found["found"][0]["test"] == pytest.approx(15 / 45)
         assert found["onnx"] == "no way to export it"
@@ -402,6 +405,21 @@ class TestRunning:
         self.main(tmp_path, *common, "--again")
         assert [one.seed for one in carried_out[2:]] == [0, 1, 2]
 
+    def test_ours_of_other_code_is_run_again(self, tmp_path, carried_out, monkeypatch):
+        ours = ("--tasks", "wine", "--seeds", "1")
+        old = run(0, network(1, 0.5, 0.5))
+        for name in ("OTO", "torchsparcs"):
+            records.write_down(tmp_path, job()._replace(contestant=name), old)
+        self.main(tmp_path, *ours, names=("OTO", "torchsparcs"))
+        assert [one.contestant for one in carried_out] == ["torchsparcs"]
+        (made,) = records.recorded(tmp_path, "torchsparcs")["wine"]
+        assert made["provenance"]["code"] == running.code()
+        self.main(tmp_path, *ours, names=("OTO", "torchsparcs"))
+        assert len(carried_out) == 1
+        monkeypatch.setattr(running, "code", lambda: "of tomorrow")
+        self.main(tmp_path, *ours, names=("OTO", "torchsparcs"))
+        assert len(carried_out) == 2
+
     def test_the_longest_come_first_and_only_some_use_the_device(self, tmp_path, carried_out):
         names, tasks = ("OTO", "neat-python"), ("wine", "teacher_student")
         options = ("--tasks", *tasks, "--seeds", "1", "--device", "meta")
@@ -519,6 +537,19 @@ class TestPage:
         assert cells(text, "OTO")[0] == "failed: ImportError: no OTO"
         assert cells(text, "direct space")[0] == "not run"
 
+    def test_the_default_pick_is_shown(self):
+        """Mean and standard error of what each seed picked, below the network that expects most."""
+        found = made_up_contest()
+        text = page.task_table(found, "wine")
+        assert cells(text, "torchsparcs, default pick")[0] == "not recorded"
+        assert "scikit-learn, default pick" not in text
+        for one, test in zip(found["torchsparcs"]["wine"], (0.5, 0.6, 0.7), strict=True):
+            one["found"][0]["test"] = test
+            one["pick"] = 0
+        text = page.task_table(found, "wine")
+        assert cells(text, "torchsparcs, default pick")[:2] == ["0.6000 ± 0.0577", "10"]
+        assert cells(text, "torchsparcs")[:2] == ["0.9000 ± 0.0000", "100"]
+
     def test_who_finds_the_teacher(self):
         text = page.teacher_table(made_up_contest())
         assert cells(text, "torchsparcs") == ["20; 20; 20", "3 of 3"]
@@ -555,13 +586,23 @@ class TestPage:
         for run in found["scikit-learn"]["wine"]:
             run["seconds"] *= 3
         assert cells(page.readme(found), "scikit-learn (2 of 3 tasks)")[2].startswith("3.0 ")
+        for runs in found["torchsparcs"].values():
+            for run in runs:
+                run["provenance"]["date"] = "2026-11-19"
+        assert cells(page.readme(found), "scikit-learn (2 of 3 tasks)")[2] == ""
+        assert page.times(found).startswith("**its time was not measured beside theirs**, and ")
 
     def test_who_says_which_search_it_was(self):
         found = made_up_contest()
         assert "**Our runs are of an earlier search.**" in sentences.earlier(found)
         for run in found["torchsparcs"]["wine"]:
             run["remark"] = sparcs.TODAY
-        assert "wine" not in sentences.earlier(found).split("It chose")[0]
+        assert "on teacher_student, mnist are of an earlier search" in sentences.earlier(found)
+        assert "wine" not in sentences.earlier(found)
+        assert "changed after a look at that task" in sentences.earlier(found)
+        for run in found["torchsparcs"]["teacher_student"]:
+            run["remark"] = sparcs.TODAY
+        assert "teacher_student" not in sentences.earlier(found)
         for runs in found["torchsparcs"].values():
             for run in runs:
                 run["remark"] = sparcs.TODAY
