@@ -4,6 +4,7 @@ python benchmarks/plots.py
 """
 
 import json
+from math import sqrt
 
 import matplotlib
 
@@ -55,7 +56,7 @@ def mnist_front() -> None:
         axis.errorbar(
             [row["parameters"] for row in rows],
             [100 * row["accuracy"] for row in rows],
-            yerr=[100 * row["std"] for row in rows],
+            yerr=[100 * row["std"] / sqrt(result["seeds"]) for row in rows],
             fmt="o-",
             color=colour,
             label=label,
