@@ -1,4 +1,4 @@
-"""Write docs/comparison.md, its figure and README's part from the recorded contests.
+"""Write docs/comparison.md, its figure and what other pages say of it, from the recorded contests.
 
 python benchmarks/peers/page.py
 """
@@ -283,12 +283,14 @@ def lost_somewhere(contest: Contest) -> str:
     return "and lost at some sizes" if losses(contest).startswith("-") else "and lost nowhere"
 
 
-README = {
+SENTENCES = {
     "table": readme,
     "times": times,
     "teacher": sentences.teacher,
     "earlier": sentences.earlier,
+    "over_linear": sentences.over_linear,
 }
+PAGES = ("../README.md", "concepts/limits.md")  # from the folder of the docs
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -303,9 +305,9 @@ def main(arguments: list[str] | None = None) -> None:
     shown = {f"results/peers/{p.name}": p.read_bytes() for p in options.results.glob("*.json")}
     draw(contest, options.docs / "figures" / "comparison.svg", dict(sorted(shown.items())))
     (options.docs / "comparison.md").write_text(page(contest))
-    beside = options.docs.parent / "README.md"
-    if beside.exists():
-        rewrite(beside, filled(beside.read_text(), "peers", README, contest))
+    for beside in (options.docs / name for name in PAGES):
+        if beside.exists():
+            rewrite(beside, filled(beside.read_text(), "peers", SENTENCES, contest))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What README says of the contest: between ``<!-- peers: NAME -->`` and ``<!-- end -->``."""
 
-from judging import finished, is_teacher, smallest_student
+from judging import best_of, finished, is_teacher, mean_and_error, smallest_student
 from records import Contest, runs_of, tasks_of
 from sparcs import TODAY
 
@@ -35,6 +35,22 @@ def earlier(contest: Contest) -> str:
     if "teacher_student" in tasks:
         text += ". For teacher_student it had been changed after a look at that task"
     return f"{text}."
+
+
+def over_linear(contest: Contest) -> str:
+    """Test score of scikit-learn's best MLP less that of its best linear model."""
+    words = []
+    for task in ("breast_cancer", "wine"):
+        gains = []
+        for run in finished(runs_of(contest, "scikit-learn", task)):
+            line, mlp = (
+                best_of({"found": [one for one in run["found"] if bool(one["hidden"]) is bent]})
+                for bent in (False, True)
+            )
+            gains.append(mlp["test"] - line["test"])
+        gain, error = mean_and_error(gains)
+        words.append(f"{gain:z.3f} ± {error:.3f}")
+    return f"{' and '.join(words)} in accuracy, by [the runs of scikit-learn](../comparison.md)"
 
 
 def teacher(contest: Contest) -> str:

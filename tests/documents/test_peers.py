@@ -609,13 +609,21 @@ class TestPage:
         assert sentences.earlier(found) == ""
         assert "torchsparcs in 3 of 3 seeds" in sentences.teacher(found)
 
+    def test_by_how_much_an_mlp_is_better_than_a_line(self):
+        line = network(3, 0.8, 0.7)
+        runs = [run(seed, line, network(9, 0.9, 0.7 + seed / 10, [2])) for seed in range(2)]
+        found = {"scikit-learn": {"wine": runs, "breast_cancer": runs}}
+        assert sentences.over_linear(found).startswith("0.050 ± 0.050 and 0.050 ± 0.050 in ")
+
     def test_the_pages_are_of_the_records(self):
         docs = PEERS.parents[1] / "docs"
         found = records.read(docs / "results" / "peers", running.CONTESTANTS)
         assert page.page(found) == (docs / "comparison.md").read_text(), "run peers/page.py"
-        text = (docs.parent / "README.md").read_text()
-        assert marking.filled(text, "peers", page.README, found) == text, "run peers/page.py"
-        assert {name for _, name, _, _ in marking.marked("peers").findall(text)} == {*page.README}
+        named = set()
+        for text in ((docs / name).read_text() for name in page.PAGES):
+            assert marking.filled(text, "peers", page.SENTENCES, found) == text, "run peers/page.py"
+            named |= {name for _, name, _, _ in marking.marked("peers").findall(text)}
+        assert named == {*page.SENTENCES}
 
     def test_a_quick_run_is_no_measurement(self):
         found = made_up_contest()
