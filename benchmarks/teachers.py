@@ -3,12 +3,14 @@
 On each table of a folder and two outer splits, scikit-learn's gradient boosting is tuned on folds
 of the training rows and is the teacher (`teacher_fit`: refitted so that it answers no row that it
 has seen). Searches with and without it, defaults otherwise, meet the test rows once. Of each front
-the network that expects the best score within 4 kB and 16 kB of float32 numbers is compared: with
-the other, and on the way from the linear model to the teacher. Both clocks are of one thread and of
-the same process: the teacher as scikit-learn answers, the network as ONNX and as Python answers.
+the network that expects the best score within 256 bytes, 1, 4 and 16 kB of float32 numbers is
+compared: with the other, and on the way from the linear model to the teacher. Both clocks are of
+one thread and of the same process: the teacher as scikit-learn answers, the network as ONNX and as
+Python answers.
 
 Work is done split by split, those tables first where boosting leads; after `--minutes` it ends,
-whatever is under way, and `--resume` goes on.
+whatever is under way, and `--resume` goes on: with what was made by the code that fits and searches
+as it is now, while units of another code are made again.
 
     python benchmarks/teachers.py --tables FOLDER --minutes 45 --resume
     python benchmarks/teachers.py --page
@@ -25,6 +27,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,7 @@ from sharing import THREADS, known_units
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from teachers_page import page, summary
 
+import torchsparcs
 from torchsparcs import Candidate, SearchResult, search, to_onnx
 
 NAME = "teachers"
@@ -46,7 +50,8 @@ FIRST = ("phoneme", "computers", "wine_white", "churn")
 FIRST += ("insurance", "chicago", "segment", "stackoverflow")  # where boosting leads
 SPLITS = 2
 MOST_ROWS = 5_000  # to train on
-BUDGETS = (1_024, 4_096)  # numbers of four bytes
+BUDGETS = (64, 256, 1_024, 4_096)  # numbers of four bytes
+ROOMS = ("fitting", "searching")  # whose code decides what a pupil becomes
 BATCHES = (1, 1024)
 SECONDS = 0.5  # for each clock
 
@@ -138,7 +143,8 @@ def measured(folder: Path, unit: str) -> tuple[str, dict]:
         "seconds": {way: round(spent, 1) for way, spent in seconds.items()},
         "budgets": {},
     }
-    for budget in BUDGETS:
+    smallest = max(each.front[0].parameters for each in results.values())
+    for budget in (each for each in BUDGETS if each >= smallest):
         picks = {way: each.within(budget) for way, each in results.items()}
         scores = {w: row_scores(each.predict(rows, picks[w]), split) for w, each in results.items()}
         kept = {w: each.fidelity(teacher, rows, None, picks[w]) for w, each in results.items()}
@@ -178,6 +184,13 @@ def commit() -> str | None:
     return done.stdout.strip() or None
 
 
+def code() -> str:
+    """What tells the code of ``ROOMS`` from any other."""
+    root = Path(torchsparcs.__file__).parent
+    files = sorted(path for room in ROOMS for path in (root / room).glob("*.py"))
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", type=Path, help="folder of tables, to run")
@@ -197,18 +210,19 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     arguments = parsed()
     if not arguments.page:
-        end, state = time.monotonic() + 60 * arguments.minutes, commit()
+        end, made = time.monotonic() + 60 * arguments.minutes, {"commit": commit(), "code": code()}
         there = listed(arguments.tables)
         first = [name for name in FIRST if name in there]
         names = arguments.only or [*first, *(name for name in there if name not in first)]
         if unknown := [name for name in names if name not in there]:
             raise SystemExit(f"expected tables of {arguments.tables}. Got {', '.join(unknown)}")
-        found = known_units(NAME, arguments.out, resume=arguments.resume)
+        known = known_units(NAME, arguments.out, resume=arguments.resume)
+        found = {name: unit for name, unit in known.items() if unit.get("code") == made["code"]}
         wanted = [f"{name} {split}" for split in range(arguments.splits) for name in names]
         todo = [unit for unit in wanted if unit not in found]
         about = {"most_rows": MOST_ROWS, "threads": 1, "wanted": wanted}
         for unit, result in in_time(arguments.tables, todo, arguments.workers, end):
-            found[unit] = {**result, "commit": state}
+            found[unit] = result | made
             units = dict(sorted(found.items()))
             record(NAME, "cpu", {**about, "units": units}, arguments.out)
             print(unit, json.dumps(result["budgets"]), file=sys.stderr, flush=True)

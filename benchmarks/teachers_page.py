@@ -10,6 +10,7 @@ from marking import filled, rewrite
 
 CLEAR = 0.005  # of a score: less between the linear model and the teacher is no way to go
 WAYS = ("plain", "taught")
+EARLIER = "It is of an earlier recipe of pupils, and not yet of the one that is here now."
 
 
 def mean_error(values: Iterable[float]) -> list[float | None]:
@@ -48,6 +49,8 @@ def table_of(splits: list[dict]) -> dict[str, Any]:
         "budgets": {},
     }
     for budget in splits[0]["budgets"]:
+        if any(budget not in split["budgets"] for split in splits):
+            continue  # too small for one of them
         way = {each: mean("budgets", budget, each, "test") for each in WAYS}
         shares = {
             each: (way[each] - found["linear"]) / (found["teacher"] - found["linear"])
@@ -81,12 +84,13 @@ def summary(units: dict[str, dict]) -> dict[str, Any]:
     tables = {
         name: table_of([units[unit] for unit in units if unit.split()[0] == name]) for name in names
     }
-    budgets = next(iter(tables.values()))["budgets"] if tables else {}
+    budgets = sorted({each for table in tables.values() for each in table["budgets"]}, key=int)
     overall = {}
     for budget in budgets:
-        each = [table["budgets"][budget] for table in tables.values()]
+        each = [t["budgets"][budget] for t in tables.values() if budget in t["budgets"]]
         gains = [one["gain"] for one in each]
         overall[budget] = {
+            "tables": len(each),
             "gain": mean_error(value for value, _ in gains),
             "above": sum(value > error for value, error in gains),
             "below": sum(value < -error for value, error in gains),
@@ -106,23 +110,34 @@ def share_words(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.0f} %"
 
 
+def size_words(size: int) -> str:
+    return f"{size} bytes" if size < 1024 else f"{size // 1024} kB"
+
+
+def cells_of(one: dict | None) -> tuple[str, str, str]:
+    """Both scores, the gain and the way, of a budget that some table may not meet."""
+    if one is None:
+        return "–", "–", "–"
+    scores, (gain, error) = one["test"], one["gain"]
+    both = f"{scores['plain']:.3f}, {scores['taught']:.3f}"
+    return both, f"{gain:+.4f} ± {error:.4f}", share_words(one["share"]["taught"])
+
+
 def section(recorded: dict) -> str:
     """The part of the page, in Markdown."""
     units = recorded["units"]
     found = summary(units)
     budgets = [*found["overall"]]
-    names = [f"{int(budget) // 1024} kB" for budget in budgets]
+    names = [size_words(int(budget)) for budget in budgets]
     head = ["table", "splits", "linear", "teacher"]
     head += [f"{name}: without, with" for name in names]
     head += [f"{name}: gain" for name in names] + [f"{name}: way" for name in names]
     head += ["times faster at 1, 1,024"]
     lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
     for name, row in found["tables"].items():
-        each = [row["budgets"][budget] for budget in budgets]
+        each = [cells_of(row["budgets"].get(budget)) for budget in budgets]
         cells = [name, str(row["splits"]), f"{row['linear']:.3f}", f"{row['teacher']:.3f}"]
-        cells += [f"{one['test']['plain']:.3f}, {one['test']['taught']:.3f}" for one in each]
-        cells += [f"{one['gain'][0]:+.4f} ± {one['gain'][1]:.4f}" for one in each]
-        cells += [share_words(one["share"]["taught"]) for one in each]
+        cells += [cell for column in zip(*each, strict=True) for cell in column]
         cells += [", ".join(f"{times:.0f}" for times in row["times_faster"]["onnx"])]
         lines.append(f"| {' | '.join(cells)} |")
     words = []
@@ -134,7 +149,7 @@ def section(recorded: dict) -> str:
         words.append(
             f"Within {name} the gain over the tables is {mean:+.4f}{spread}; above by more than "
             f"its own error on {whole['above']}, below on {whole['below']} of "
-            f"{len(found['tables'])}; the geometric mean of the way is {way[0]} with the teacher, "
+            f"{whole['tables']}; the geometric mean of the way is {way[0]} with the teacher, "
             f"{way[1]} without."
         )
     fast = found["least_times_faster"]
@@ -145,6 +160,8 @@ def section(recorded: dict) -> str:
     )
     if missing := [unit for unit in recorded["wanted"] if unit not in units]:
         words.append(f"Not run (table, split): {', '.join(missing)}.")
+    if any("code" not in unit for unit in units.values()):
+        words.append(EARLIER)
     states = sorted({unit["commit"] for unit in units.values() if unit["commit"]})
     made = f"{recorded['hardware']}, {recorded['date']}, commit {', '.join(states)}."
     return "\n\n" + "\n".join(lines) + "\n\n" + " ".join(words) + f" {made}\n\n"

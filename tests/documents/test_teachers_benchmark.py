@@ -53,10 +53,12 @@ def test_a_split_is_measured(folder, monkeypatch):
     split = teachers.prepared(teachers.load(folder, "bend"), 0, 5000)
     boosting = HistGradientBoostingRegressor(max_iter=10, random_state=0).fit(split.x, split.y)
     assert found["teacher"]["test"] == pytest.approx(boosting.score(split.x_test, split.y_test))
-    for budget in found["budgets"].values():
+    assert {*found["budgets"]} >= {"1024", "4096", "16384"}  # bytes
+    for size, budget in found["budgets"].items():
         less = budget["taught"]["test"] - budget["plain"]["test"]
         assert budget["gain"][0] == pytest.approx(less)
-        assert budget["plain"]["parameters"] <= 4096
+        assert 4 * budget["taught"]["parameters"] <= int(size)
+        assert 4 * budget["plain"]["parameters"] <= int(size)
     assert [len(times) for times in found["microseconds"].values()] == [2, 2, 2]
     teachers_page.summary({name: {**found, "commit": None}})
 
@@ -79,6 +81,40 @@ def test_the_summary():
     assert found["least_times_faster"]["onnx"] == [50, 20]
     level = teachers_page.summary({"one 0": unit(0.7, 0.8, teacher=0.5)})
     assert level["tables"]["one"]["budgets"]["4096"]["share"]["taught"] is None
+
+
+def test_a_size_that_a_table_has_not_is_left_out():
+    units = {"one 0": unit(0.7, 0.8), "two 0": unit(0.7, 0.75)}
+    units["one 0"]["budgets"]["256"] = units["one 0"]["budgets"]["4096"]
+    overall = teachers_page.summary(units)["overall"]
+    assert [*overall] == ["256", "4096"]
+    assert [overall[size]["tables"] for size in overall] == [1, 2]
+    said = teachers_page.section({"hardware": "h", "date": "d", "wanted": [], "units": units})
+    assert "| 256 bytes: without, with | 4 kB: without, with |" in said
+    assert "| two | 1 | 0.500 | 0.900 | – | 0.700, 0.750 | – |" in said
+
+
+def test_units_of_another_code_are_made_again(folder, tmp_path, monkeypatch):
+    """And a page of units that do not know theirs says so."""
+    asked = []
+
+    def in_time(_, units, *rest):
+        asked.append(units)
+        yield from ((name, unit(0.7, 0.8)) for name in units)
+
+    monkeypatch.setattr(teachers, "in_time", in_time)
+    arguments = ["--tables", str(folder), "--out", str(tmp_path), "--splits", "1", "--resume"]
+    monkeypatch.setattr(sys, "argv", ["teachers.py", *arguments])
+    teachers.main()
+    teachers.main()
+    monkeypatch.setattr(teachers, "code", lambda: "another")
+    teachers.main()
+    assert asked == [["bend 0"], [], ["bend 0"]]
+    recorded = json.loads((tmp_path / "teachers.json").read_text())["cpu"]
+    assert recorded["units"]["bend 0"]["code"] == "another"
+    assert teachers_page.EARLIER not in teachers_page.section(recorded)
+    recorded["units"]["bend 0"].pop("code")
+    assert teachers_page.EARLIER in teachers_page.section(recorded)
 
 
 def test_the_page_is_that_of_the_record():

@@ -526,8 +526,9 @@ class TestKeptFidelity:
     def test_the_folder_and_the_page_have_it(self, tmp_path):
         model = LogisticRegression().fit(X, SIDES)
         result = search(X, SIDES, teacher=model, **QUICK)
-        assert 'id="fidelity"' not in page_of(result)
+        assert result.settings["fidelity"]["is_of_folds"]
         kept = result.fidelity(model, X, SIDES, keep=True)
+        assert "is_of_folds" not in result.settings["fidelity"]
         assert kept.rows == ROWS
         assert kept.correlation > 0.9
         assert kept.teacher_bytes > 100

@@ -26,6 +26,7 @@ from torchsparcs.report.wording import (
     ended_by,
     judged_by,
 )
+from torchsparcs.results.fidelity import fidelity_words
 from torchsparcs.results.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target
 
@@ -112,6 +113,8 @@ def print_front(
     if result.settings.get("teacher_is_target"):
         name = visible(result.settings["teacher"])
         console.print(f"There was no target: scores are agreement with {name}.")
+    if (kept := fidelity_words(result)) is not None:
+        console.print(f"{kept[0].upper()}{kept[1:]}")
     if (ended := ended_by(result.settings)) is not None:
         console.print(f"The search was ended {ended}; with more time it may find better networks.")
     console.print()

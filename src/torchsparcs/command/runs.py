@@ -24,6 +24,7 @@ from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible
 from torchsparcs.report.page import check_place
+from torchsparcs.results.fidelity import fidelity_words
 from torchsparcs.results.result import Candidate, SearchResult, load_result
 from torchsparcs.tables.columns import check_known, check_names
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
@@ -97,12 +98,8 @@ def _worth(result: SearchResult, X: Any, y: Any) -> str:
 
 def _kept(result: SearchResult, teacher: Path, X: Any, y: Any) -> str:
     """What the picked network kept of a teacher, in a line; the result remembers it."""
-    kept = result.fidelity(teacher, X, y, _rule(result, None), keep=True)
-    what = "correlation" if result.target.classes is None else "agreement"
-    scores = ""
-    if kept.score is not None:
-        scores = f"; score {kept.score:.4f}, the teacher's {kept.teacher_score:.4f}"
-    return f"{what} with {kept.teacher} on {kept.rows:,} rows: {kept.agreement:.4f}{scores}"
+    result.fidelity(teacher, X, y, _rule(result, None), keep=True)
+    return str(fidelity_words(result))
 
 
 def predict(

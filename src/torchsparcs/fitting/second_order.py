@@ -22,6 +22,7 @@ TAUGHT_BY_OTHERS = (  # somebody's own, which makes up for decay
     *((0.5, 0.0, 1.0), (0.5, 1.0, 1.0), (1.0, 1.0, 1.0)),
     *((0.5, 0.0, 0.1), (0.5, 1.0, 0.1), (1.0, 1.0, 0.1)),
 )
+LABELS = Recipe(math.nan)  # alone, of any decay
 FIT_TURNS, FEWEST_TURNS = 100, 5
 FIRST_SHARE = 0.2  # of the turns, in which decays compete
 AT_ONCE = 2**20  # signals of networks that are fitted at once
@@ -65,11 +66,18 @@ class SecondOrder:
         return self._judged_by_recipes(pairs, self._by_recipes(name, pairs, work))
 
     def best_of(
-        self, name: str, rungs: list[Rung], decays: Sequence[Sequence[float]]
+        self,
+        name: str,
+        rungs: list[Rung],
+        decays: Sequence[Sequence[float]],
+        like: Recipe = LABELS,
     ) -> list[Cooked]:
-        """Of each rung, all whose fits are judged, the fits under the best of its decays."""
+        """Of each rung, all whose fits are judged, the fits under the best of its decays.
+
+        Everything else is as in the recipe ``like``.
+        """
         pairs = [
-            [(rung, Recipe(decay)) for decay in some]
+            [(rung, like._replace(decay=decay)) for decay in some]
             for rung, some in zip(rungs, decays, strict=True)
         ]
         first = max(1, round(self.turns(FIT_TURNS) * FIRST_SHARE))

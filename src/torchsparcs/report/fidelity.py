@@ -4,6 +4,7 @@ import html
 from typing import Any
 
 from torchsparcs.files.visible import shortened, visible
+from torchsparcs.results.fidelity import SEEN, is_flattered
 from torchsparcs.results.result import SearchResult
 
 BYTES = 4  # of a parameter
@@ -11,7 +12,7 @@ MICRO = 1e6
 
 
 def fidelity_section(result: SearchResult) -> str:
-    """HTML of a section, empty where ``SearchResult.fidelity`` was not asked to keep anything."""
+    """HTML of a section, empty where the result remembers no fidelity."""
     kept = result.settings.get("fidelity")
     if kept is None:
         return ""
@@ -28,14 +29,15 @@ def fidelity_section(result: SearchResult) -> str:
             strict=True,
         )
     ]
-    return f"""<section aria-labelledby="fidelity-title" id="fidelity">
-  <h2 id="fidelity-title">What it kept of its teacher</h2>
-  <p class="note">{_text(_words(result, kept))}</p>
-  {table}
+    disagreed = f"""
   <details>
     <summary>Rows on which they disagree most</summary>
     {_table(head, rows, "Rows on which they disagree most")}
-  </details>
+  </details>"""
+    return f"""<section aria-labelledby="fidelity-title" id="fidelity">
+  <h2 id="fidelity-title">What it kept of its teacher</h2>
+  <p class="note">{_text(_words(result, kept))}</p>
+  {table}{disagreed if rows else ""}
 </section>"""
 
 
@@ -44,18 +46,21 @@ def _name(kept: dict[str, Any]) -> str:
 
 
 def _words(result: SearchResult, kept: dict[str, Any]) -> str:
-    """Agreement, correlation and divergence, in a sentence or two."""
+    """Agreement, correlation and divergence, in a few sentences."""
+    seen = f" {SEEN}" if is_flattered(result.settings) else ""
     correlation = "" if kept["correlation"] is None else f"{kept['correlation']:.4f}"
     name, rows = _name(kept), f"{kept['rows']:,} rows"
+    if kept.get("is_of_folds"):
+        rows += ", each answered by networks made like it that had not seen it,"
     if result.target.classes is None:
         same = f"On {rows} the network of {kept['parameters']:,} parameters correlates with {name}"
         squares = f"the mean square between them is {_short(kept['divergence'])} of the variance"
-        return f"{same} by {correlation or 'nothing'}; {squares} of the target."
+        return f"{same} by {correlation or 'nothing'}; {squares} of the target.{seen}"
     same = f"Of {rows} the network of {kept['parameters']:,} parameters gives {_share(kept)}"
     chances = f" Their probabilities correlate by {correlation}," if correlation else " And"
     return (
         f"{same} the class that {name} gives.{chances} KL({name}, network) is "
-        f"{_short(kept['divergence'])} nats on average."
+        f"{_short(kept['divergence'])} nats on average.{seen}"
     )
 
 
@@ -69,19 +74,18 @@ def _short(value: float | None) -> str:
 
 def _beside(kept: dict[str, Any]) -> list[list[str]]:
     """Rows of names, what the network has and what its teacher has."""
-    size = kept["teacher_bytes"]
+    size, count = kept.get("teacher_bytes"), max(1, kept["rows"])
     rows = [
         [
             "bytes, of numbers and of a file",
             f"{BYTES * kept['parameters']:,}",
             "–" if size is None else f"{size:,}",
-        ],
-        ["µs for one row", *(_micro(kept[name]) for name in ("one_row", "teacher_one_row"))],
-        [
-            "µs a row for all of them",
-            *(_micro(kept[name] / max(1, kept["rows"])) for name in ("seconds", "teacher_seconds")),
-        ],
+        ]
     ]
+    if "seconds" in kept:  # the teacher was asked for the purpose
+        one = [_micro(kept[name]) for name in ("one_row", "teacher_one_row")]
+        each = [_micro(kept[name] / count) for name in ("seconds", "teacher_seconds")]
+        rows += [["µs for one row", *one], ["µs a row for all of them", *each]]
     if kept["score"] is not None and kept["teacher_score"] is not None:
         scores = [f"{kept[name]:.4f}" for name in ("score", "teacher_score")]
         rows.insert(0, ["score against the labels", *scores])

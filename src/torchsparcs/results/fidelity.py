@@ -1,10 +1,10 @@
-"""Fidelity: how much of a teacher a network has kept, on rows that both have not seen."""
+"""Fidelity: how much of a teacher a network has kept, on rows that the network has not seen."""
 
 import io
 import pickle
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from torchsparcs.files.visible import visible
 from torchsparcs.fitting.teachers import Teacher
 from torchsparcs.judging.scoring import scoring_of
 from torchsparcs.tables.columns import rows_of
+from torchsparcs.tables.target import Target
 
 if TYPE_CHECKING:
     from torchsparcs.results.result import SearchResult
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 LEAST_CHANCE = 1e-6  # of a class, in a logarithm
 WORST = 10  # rows on which the two disagree most
 TIMES = 5  # that one row is answered, for its time
+SEEN = "Where it was fitted to these rows, its answers there look better than they are."
 
 
 class Fidelity(NamedTuple):
@@ -70,13 +73,46 @@ def fidelity_of(result: "SearchResult", model: Any, X: Any, y: Any, pick: Any) -
     teacher = Teacher(model, target)
     seconds, output = _timed(lambda: result.outputs(X, candidate))
     teacher_seconds, said = _timed(lambda: teacher.answers(X))
-    mine, its = target.bounded(output.double().cpu()), said.double()
+    known, labels = None, np.array([])
+    if y is not None:
+        known, labels = target.transform(y), np.asarray(y)
+        teacher.check_order(said, y)
+    found = compared(target, output.cpu(), said, known)
+    worst = found.apart.argsort(descending=True)[:WORST].tolist()
+    first = rows_of(X, np.arange(len(said)) == 0)
+    return Fidelity(
+        **found.kept,
+        seconds=seconds,
+        teacher_seconds=teacher_seconds,
+        disagreed=tuple(worst),
+        one_row=_median_time(lambda: result.outputs(first, candidate)),
+        teacher_one_row=_median_time(lambda: teacher.answers(first)),
+        parameters=candidate.parameters,
+        teacher_bytes=_bytes(model),
+        said=tuple(found.words[0][place] for place in worst),
+        teacher_said=tuple(found.words[1][place] for place in worst),
+        labels=tuple(str(labels[place]) for place in worst if len(labels)),
+        teacher=teacher.name,
+    )
+
+
+class Compared(NamedTuple):
+    """Two that answered the same rows: what was kept, how far apart they are, and their words."""
+
+    kept: dict[str, Any]
+    apart: Tensor
+    words: list[list[str]]
+
+
+def compared(target: Target, output: Tensor, said: Tensor, known: Tensor | None) -> Compared:
+    """A network's ``output`` (rows, O) beside what a teacher ``said``, and what is ``known``."""
+    mine, its = target.bounded(output.double()), said.double()
     if target.classes is None:
         apart = (mine - its).square().mean(dim=1)
         correlation = agreement = _correlation(mine, its)
         words = [[f"{v:.4g}" for v in target.in_units(each)[:, 0]] for each in (mine, its)]
     else:
-        chances = torch.from_numpy(target.probabilities(output))
+        chances = torch.from_numpy(target.probabilities(output)).double()
         its = torch.cat([1 - its, its], dim=1) if its.shape[1] == 1 else its
         ratio = its.clamp_min(LEAST_CHANCE).log() - chances.clamp_min(LEAST_CHANCE).log()
         apart = (its * ratio).sum(dim=1)
@@ -85,41 +121,44 @@ def fidelity_of(result: "SearchResult", model: Any, X: Any, y: Any, pick: Any) -
         words = [_likeliest(each, target.classes) for each in (chances, its)]
         its = its.logit()[:, 1:] if target.task == "binary" else its.log()
     scores: list[float | None] = [None, None]
-    worst = apart.argsort(descending=True)[:WORST].tolist()
-    labels: list[str] = []
-    if y is not None:
-        known = target.transform(y)
-        teacher.check_order(said, y)
+    if known is not None:
         share = torch.full((len(mine),), 1 / len(mine), dtype=torch.float64)
         measure = scoring_of("accuracy" if target.classes is not None else "r2", target)
         scores = [measure.score(each, known, share) for each in (mine, its)]
-        labels = [str(np.asarray(y)[place]) for place in worst]
-    first = rows_of(X, np.arange(len(mine)) == 0)
-    return Fidelity(
-        agreement=agreement,
-        divergence=float(apart.mean()),
-        score=scores[0],
-        teacher_score=scores[1],
-        seconds=seconds,
-        teacher_seconds=teacher_seconds,
-        disagreed=tuple(worst),
-        correlation=correlation,
-        rows=len(mine),
-        one_row=_median_time(lambda: result.outputs(first, candidate)),
-        teacher_one_row=_median_time(lambda: teacher.answers(first)),
-        parameters=candidate.parameters,
-        teacher_bytes=_bytes(model),
-        said=tuple(words[0][place] for place in worst),
-        teacher_said=tuple(words[1][place] for place in worst),
-        labels=tuple(labels),
-        teacher=teacher.name,
-    )
+    kept = {
+        "agreement": agreement,
+        "divergence": float(apart.mean()),
+        "score": scores[0],
+        "teacher_score": scores[1],
+        "correlation": correlation,
+        "rows": len(mine),
+    }
+    return Compared(kept, apart, words)
 
 
-def plain_fidelity(found: Fidelity) -> dict[str, Any]:
+def plain_fidelity(values: Mapping[str, Any]) -> dict[str, Any]:
     """What settings keep of it: values that JSON has."""
-    values = found._asdict()
     return {name: list(v) if isinstance(v, tuple) else _finite(v) for name, v in values.items()}
+
+
+def fidelity_words(result: "SearchResult") -> str | None:
+    """What the result remembers to have kept of a teacher, in a line."""
+    kept = result.settings.get("fidelity")
+    if kept is None:
+        return None
+    what = "correlation" if result.target.classes is None else "agreement"
+    told, scores = "–" if kept["agreement"] is None else f"{kept['agreement']:.4f}", ""
+    if kept["score"] is not None and kept["teacher_score"] is not None:
+        scores = f"; score {kept['score']:.4f}, the teacher's {kept['teacher_score']:.4f}"
+    rows = f"{kept['rows']:,} rows{' of the folds' * kept.get('is_of_folds', False)}"
+    words = f"{what} with {visible(kept['teacher'])} on {rows}: {told}{scores}"
+    return f"{words}. {SEEN}" if is_flattered(result.settings) else words
+
+
+def is_flattered(settings: Mapping[str, Any]) -> bool:
+    """Whether the teacher may have been fitted to the rows that its fidelity is told on."""
+    is_of_folds = settings["fidelity"].get("is_of_folds", False)
+    return is_of_folds and not settings.get("teacher_is_refitted", False)
 
 
 def _finite(value: Any) -> Any:

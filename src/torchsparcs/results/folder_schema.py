@@ -83,16 +83,17 @@ class Kept(TypedDict):
     score: Finite | None
     teacher_score: Finite | None
     rows: Count
-    seconds: Size
-    teacher_seconds: Size
-    one_row: Size
-    teacher_one_row: Size
+    seconds: NotRequired[Size]  # these where the teacher was asked for the purpose
+    teacher_seconds: NotRequired[Size]
+    one_row: NotRequired[Size]
+    teacher_one_row: NotRequired[Size]
+    teacher_bytes: NotRequired[Count | None]
     parameters: Count
-    teacher_bytes: Count | None
     disagreed: list[Count]
     said: list[str]
     teacher_said: list[str]
     labels: list[str]
+    is_of_folds: NotRequired[bool]  # on the rows that judged, by the fits that had not seen them
 
 
 class Settings(TypedDict):

@@ -213,7 +213,7 @@ class SearchResult(Explanations):
         """
         found = fidelity_of(self, teacher, X, y, pick)
         if keep:
-            self.settings["fidelity"] = plain_fidelity(found)
+            self.settings["fidelity"] = plain_fidelity(found._asdict())
         return found
 
     def predict_interval(

@@ -19,7 +19,15 @@ from torchsparcs.fitting.dense import DenseFamily
 from torchsparcs.fitting.drawing import SHAPES, Shape, drawn
 from torchsparcs.fitting.fit_rows import FitRows, Recipe
 from torchsparcs.fitting.lanes import descended
-from torchsparcs.fitting.second_order import NOBODY, Band, Begun, Cooked, Rung, SecondOrder
+from torchsparcs.fitting.second_order import (
+    LABELS,
+    NOBODY,
+    Band,
+    Begun,
+    Cooked,
+    Rung,
+    SecondOrder,
+)
 from torchsparcs.fitting.teaching import lessons
 from torchsparcs.searching.clock import Clock
 
@@ -27,8 +35,10 @@ DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and i
 NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
 MOST_NUMBERS, FEWEST_NUMBERS = 1200, 20  # of a network whose connections go one by one
 MOST_DRAWN = 6000  # numbers of a plain network, where larger ones are better
+PUPIL, LESS = Recipe(math.nan, 0.5, 1.0), math.sqrt(0.1)  # how those begin, under less decay
 BETTER = 0.99  # of the loss: then the next larger size is tried
 BAND = 2.5  # sizes within that factor compete for the best starts
+MOST_TAUGHT, TAUGHT_BAND = 4096, BAND ** (2 / 3)  # numbers of a pupil with made rows, and sizes
 CONTENDERS, KEPT = 2, 3  # of a band: that were trained, and of all those that are fitted to the end
 LINEAR_TURNS, DEEP_TURNS, CUT_TURNS = 80, 200, 40
 DEEP_ROWS = 1500  # fewer are known by heart after the usual turns
@@ -104,6 +114,7 @@ class Finishing:
         if self.fits.rows.lessons is not None:
             with self.clock.stage("taught", "fitting networks to the teacher"):
                 found += self.fits.taught(found)
+                found += self._larger_pupils(found, rungs, decays, bands[0][1], largest)
         found = [each for each in found if _is_sound(each[0][0])]
         fitted = [each for each, _ in found]
         if found and len(rows.inputs) >= DEEP_ROWS:
@@ -118,7 +129,43 @@ class Finishing:
             cut = self._cut([*lanes.values()])
         return [rung for rung, _ in fitted] + cut
 
-    def _begun_in(self, band: Band, rungs: Sequence[Rung], decays: dict[str, float]) -> list[Begun]:
+    def _larger_pupils(
+        self,
+        found: list[tuple[Cooked, Begun]],
+        rungs: Sequence[Rung],
+        decays: dict[str, float],
+        top: float,
+        largest: int | None,
+    ) -> list[tuple[Cooked, Begun]]:
+        """Pupils larger than ``top``, until they are clearly worse than what was ``found``.
+
+        They may be too large for the labels: rows that were made tell them apart as well.
+        """
+        rows, pupils = self.fits.rows, list[tuple[Cooked, Begun]]()
+        if rows.made is None:
+            return pupils
+        count = len(rows.inputs) + len(rows.made.inputs)
+        most = min(MOST_TAUGHT, count * self.outputs, largest or math.inf)
+        less = {lane: decay * LESS for lane, decay in decays.items()}
+        while top * TAUGHT_BAND <= most and not self.clock.is_over:
+            band = top, top * TAUGHT_BAND
+            begun = self._begun_in(band, rungs, less, PUPIL, (1.0,))[:1]
+            more = self.fits.gone_on(f"taught to {band[1]:.0f}", begun)
+            lowest = min((rung.loss for (rung, _), _ in [*found, *pupils]), default=math.inf)
+            if not any(BETTER * rung.loss < lowest for (rung, _), _ in more):
+                break
+            pupils += more
+            top = band[1]
+        return pupils
+
+    def _begun_in(
+        self,
+        band: Band,
+        rungs: Sequence[Rung],
+        decays: dict[str, float],
+        like: Recipe = LABELS,
+        neighbours: Sequence[float] = NEIGHBOURS,
+    ) -> list[Begun]:
         """The best of what was trained of those sizes, and of plain networks of them.
 
         Fits that are judged say which decay is best: for each lane the neighbours of the one in
@@ -129,22 +176,23 @@ class Finishing:
         if not tried:
             return []
         name, judged = f"decays to {band[1]:.0f}", self.fits.rows.judged_fits
+        name = f"taught {name}" if like.taught else name
         starts = [
             (
                 replace(rung, networks=rung.networks[judged]),
-                Recipe(decays.get(_lane(rung), math.nan)),
+                like._replace(decay=decays.get(_lane(rung), math.nan)),
             )
             for rung in tried
         ]
         new = [place for place, (_, recipe) in enumerate(starts) if math.isnan(recipe.decay)]
         if new:
             far = self.fits.best_of(
-                f"{name} far", [starts[place][0] for place in new], [DECAYS] * len(new)
+                f"{name} far", [starts[place][0] for place in new], [DECAYS] * len(new), like
             )
             for place, start in zip(new, far, strict=True):
                 starts[place] = start
-        near = [[recipe.decay * by for by in NEIGHBOURS] for _, recipe in starts]
-        best = self.fits.best_of(f"{name} near", [rung for rung, _ in starts], near)
+        near = [[recipe.decay * by for by in neighbours] for _, recipe in starts]
+        best = self.fits.best_of(f"{name} near", [rung for rung, _ in starts], near, like)
         losses = [self.fits.rows.loss(rung.networks) for rung, _ in best]
         order = sorted(range(len(tried)), key=losses.__getitem__)
         for place in reversed(order):  # the best one of a lane speaks last

@@ -1,6 +1,5 @@
 """Teachers that are fitted again and again, so that none answers a row that it has seen."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,8 @@ from torchsparcs.fitting.folded import FoldedData
 from torchsparcs.fitting.lesson import Lesson, more_rows, ranges_of
 from torchsparcs.fitting.teachers import Teacher, teacher_name
 from torchsparcs.judging.folds import folds_of
-from torchsparcs.results.result import SearchResult
 from torchsparcs.tables.columns import rows_of
 from torchsparcs.tables.preprocessing import Preprocessing
-from torchsparcs.tables.target_values import with_targets
 
 PARTS = 5  # of the rows of each fit, of which each is answered by what the others taught
 
@@ -65,34 +62,6 @@ def teacher_settings(teacher: Any, teacher_fit: Any, *, is_target: bool) -> dict
     }
 
 
-def keep_fidelity(
-    result: SearchResult,
-    teacher: Any,
-    teacher_fit: Any,
-    rows: tuple[Any, Any],
-    validation: Any,
-    seed: int,
-) -> None:
-    """Let the result remember what it kept of a teacher, where rows were given that nobody fits.
-
-    Of teachers that are fitted it is one that is fitted to all ``rows``. One that cannot answer
-    those that were given is warned of: the search is done.
-    """
-    if not isinstance(validation, (tuple, list)) or (teacher is None and teacher_fit is None):
-        return
-    X, y, _ = with_targets(*validation)
-    try:
-        if teacher is None:
-            teacher = _fitted(teacher_fit, *rows, seed)
-        result.fidelity(teacher, X, y, keep=True)
-    except ValueError as error:
-        warnings.warn(
-            f"What the networks kept of their teacher is not known on the validation rows. {error}",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
 def _out_of_fold(
     fit: Any,
     folded: FoldedData,
@@ -126,7 +95,7 @@ def _out_of_fold(
             held, others = (torch.zeros(rows, dtype=torch.bool) for _ in range(2))
             held[own[part == each]] = others[own[part != each]] = True
             seen = rows_of(X, others.numpy()), rows_of(y, others.numpy())
-            teacher = Teacher(_fitted(fit, *seen, seed), target, may_lack=True)
+            teacher = Teacher(fitted_teacher(fit, *seen, seed), target, may_lack=True)
             said[place, held] = teacher.answers(rows_of(X, held.numpy()))
             told = torch.cat([teacher.answers(some) for some in made.tables])
             answers[place] += told / len(part.unique())
@@ -146,7 +115,7 @@ def _parts(folded: FoldedData, own: Tensor, known: Tensor, seed: int) -> Tensor:
     return torch.randperm(int(code.max()) + 1, generator=generator)[code] % count
 
 
-def _fitted(fit: Any, X: Any, y: Any, seed: int) -> Any:
+def fitted_teacher(fit: Any, X: Any, y: Any, seed: int) -> Any:
     """A teacher of these rows: of a copy of an estimator, or what a function gives.
 
     Where an estimator would draw in its own way, ``random_state=None``, it draws by the ``seed``.

@@ -21,9 +21,10 @@ from torchsparcs.results.result import SearchResult
 from torchsparcs.results.sizes import Sizing
 from torchsparcs.searching.clock import checked_budget
 from torchsparcs.searching.costs import Costs, cheaper_networks, front_by_cost, with_costs
+from torchsparcs.searching.kept import keep_fidelity
 from torchsparcs.searching.planning import Plan, TableOptions, planned_network, planned_table
 from torchsparcs.searching.preparing import class_weight_words
-from torchsparcs.searching.refitted_teachers import keep_fidelity, teacher_settings
+from torchsparcs.searching.refitted_teachers import teacher_settings
 from torchsparcs.searching.strategies import SearchConfig
 from torchsparcs.searching.table_search import Outcome, TableSearch
 from torchsparcs.spectral.chain import SpectralChain
@@ -248,7 +249,8 @@ def search(
     }
     result = _result(plan, outcome, cheap, settings)
     if plan.preprocessing is not None and plan.rows is not None:
-        keep_fidelity(result, teacher, teacher_fit, plan.rows, validation, seed or 0)
+        teachers = teacher, teacher_fit
+        keep_fidelity(result, outcome, *teachers, plan.rows, validation, seed or 0)
     return result
 
 

@@ -58,6 +58,8 @@ class Outcome(NamedTuple):
         linear: the best linear one, and the score to be expected of a choice among such.
         settings: those that only the search itself knows.
         budget: the most parameters that a network of the front may have.
+        fits: the rows that judged, and of each candidate the networks that they judged, the own one
+            last.
     """
 
     candidates: list[Candidate]
@@ -68,6 +70,7 @@ class Outcome(NamedTuple):
     settings: dict[str, Any]
     budget: int | None
     trained: SpectralNetwork | SpectralChain | None = None
+    fits: tuple[FoldedData, list[list[DirectSpace]]] | None = None
 
 
 class TableSearch:
@@ -247,6 +250,7 @@ class TableSearch:
             tuple(Attempt.of(one, rung.cuts) for one, rung in judged),
             {"widths": self.asked["widths"], "penalty_weights": weights},
             largest,
+            fits=(rows, [rung.networks for _, rung in trusted]),
         )
 
     def _wanted(self, judged: list[Judged], best: Candidate) -> list[Judged]:
