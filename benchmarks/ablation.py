@@ -1,5 +1,7 @@
 """What does each part of a search bring alone? Searches with that part left out, beside whole ones.
 
+And what would bring something? Searches with more, which the search does not have.
+
 Of the training rows of the first split of each table three quarters are searched and the others
 judge: the test rows of `tables.py` are not touched. A network of a budget is the one that the
 search itself expects most of. Differences are paired by table.
@@ -22,33 +24,97 @@ from unittest import mock
 
 import numpy as np
 import torch
-from by_size.preparing import judged, listed, load, prepared
+from by_size.preparing import Array, judged, listed, load, prepared
 from recording import RESULTS
+from scipy.stats import skew as skewness
 from sharing import measured_units
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import QuantileTransformer
 
 from torchsparcs import SearchConfig, SearchResult, search
+from torchsparcs.fitting.drawing import Shape
 from torchsparcs.searching import finishing, table_search
 from torchsparcs.searching.finishing import LINEAR, PLAIN, Finishing
 
 BUDGETS = (16, 64, 256, 1024, 4096)
 MOST_ROWS = 5_000
+FEW_VALUES = 4  # of a column, up to which it is no column of numbers
+SKEWED = 1.0  # of a target, from which on its logarithm is tried
 WHOLE = "whole"
+Function = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a search: what is left out of it, by names of ``finishing``, or the settings."""
+    """A part of a search: what is left out of it, by names of ``finishing``, or the settings.
+
+    Attributes:
+        is_more: the search does not have it, and is changed to have it.
+        columns: of the rows that are searched, how any rows get the columns that are searched.
+        target: of the target that is searched, what is fitted in its place and the way back.
+    """
 
     words: str
     names: dict[str, Any] = field(default_factory=dict)
     ways: tuple[str, ...] = SearchConfig.ways
     has_connections: bool = True
     has_trained: bool = True
+    has_fits: bool = True
+    is_more: bool = False
+    columns: Callable[[Array], Callable[[Array], Array]] | None = None
+    target: Callable[[Array], tuple[Function, Function]] | None = None
 
 
 def _nobody(*_: object) -> None:
     """No lessons."""
+
+
+def knots(x: Array) -> Function:
+    """Hinges max(0, x − t) at three quartiles t of each column of numbers, beside the columns."""
+    places = [
+        (column, value)
+        for column in range(x.shape[1])
+        if len(np.unique(x[:, column])) > FEW_VALUES
+        for value in np.unique(np.quantile(x[:, column], (0.25, 0.5, 0.75)))
+    ]
+    columns, values = [column for column, _ in places], np.array([value for _, value in places])
+    return lambda rows: np.hstack([rows, np.maximum(0, rows[:, columns] - values)])
+
+
+def steps(x: Array) -> Function:
+    """Whether a column of numbers is above each of its quartiles, beside the columns."""
+    hinged = knots(x)
+    return lambda rows: np.hstack([rows, hinged(rows)[:, rows.shape[1] :] > 0])
+
+
+def ranks(x: Array) -> Function:
+    """Every column of numbers as what its rank has under a normal distribution."""
+    many = [column for column in range(x.shape[1]) if len(np.unique(x[:, column])) > FEW_VALUES]
+    if not many:
+        return lambda rows: rows
+    ranked = QuantileTransformer(
+        n_quantiles=min(1000, len(x)), output_distribution="normal", random_state=0
+    ).fit(x[:, many])
+
+    def changed(rows: Array) -> Array:
+        rows = rows.copy()
+        rows[:, many] = ranked.transform(rows[:, many])
+        return rows
+
+    return changed
+
+
+def tails(x: Array) -> Function:
+    """Columns bent beyond three standard deviations: sign(x) (3 + log(1 + |x| − 3))."""
+    return lambda rows: np.where(
+        np.abs(rows) <= 3, rows, np.sign(rows) * (3 + np.log1p(np.maximum(np.abs(rows) - 3, 0)))
+    )
+
+
+def logarithm(y: Array) -> tuple[Function, Function]:
+    """The logarithm of a target above its lowest value by a tenth of its deviation."""
+    shift = y.min() - 0.1 * y.std()
+    return lambda own: np.log(own - shift), lambda said: np.exp(said) + shift
 
 
 PARTS = {
@@ -58,9 +124,19 @@ PARTS = {
     ),
     "plain": Part("plain networks, drawn at random and fitted", {"SHAPES": ()}),
     "connections": Part("the removal of single connections", has_connections=False),
+    "fits": Part("second-order fits, and all that comes with them", has_fits=False),
+    "skips": Part("plain networks with a skip", {"SHAPES": (Shape(1), Shape(2))}),
+    "layers": Part("plain networks of two layers", {"SHAPES": (Shape(1), Shape(1, skip=True))}),
+    "decays": Part("weight decays by folds", {"DECAYS": (1e-3,), "NEIGHBOURS": (1.0,)}),
     "dropout": Part("training with input dropout too", ways=("asleep",)),
     "forest": Part("a forest as a teacher", {"lessons": _nobody}),
     "turns": Part("more turns where rows are many", {"DEEP_ROWS": math.inf}),
+    "knots": Part("hinges at the quartiles of columns", is_more=True, columns=knots),
+    "steps": Part("steps at the quartiles of columns", is_more=True, columns=steps),
+    "ranks": Part("columns by their ranks", is_more=True, columns=ranks),
+    "tails": Part("tails of columns bent", is_more=True, columns=tails),
+    "logarithm": Part("the logarithm of skewed targets", is_more=True, target=logarithm),
+    "larger": Part("plain networks of up to 6,000 always", {"BETTER": 2.0}, is_more=True),
 }
 
 
@@ -80,6 +156,8 @@ def without(part: Part) -> ExitStack:
         stack.enter_context(mock.patch.object(finishing, name, value))
     if not part.has_connections:
         stack.enter_context(mock.patch.object(Finishing, "_cut", return_value=[]))
+    if not part.has_fits:
+        stack.enter_context(mock.patch.object(Finishing, "run", return_value=[]))
     if not part.has_trained:
         own = table_search.TableSearch._outcome
         stack.enter_context(
@@ -102,71 +180,86 @@ def measured(folder: Path, unit: str) -> dict:
         shuffle=is_timeless,
         stratify=split.y if split.classes and is_timeless else None,
     )
+    about = PARTS[part]
+    changed = about.columns(split.x[own]) if about.columns else _as_it_is
+    forth, back = _as_it_is, _as_it_is
+    if about.target is not None:
+        if split.classes or skewness(split.y[own]) < SKEWED:
+            return {}
+        forth, back = about.target(split.y[own])
+    x = changed(split.x).astype(np.float32)
     started = time.process_time()
-    with without(PARTS[part]):
+    with without(about):
         result = search(
-            split.x[own].astype(np.float32),
-            split.y[own],
+            x[own],
+            forth(split.y[own]),
             task="classification" if split.classes else "regression",
             scoring="accuracy" if split.classes else "r2",
-            config=SearchConfig(ways=PARTS[part].ways),
+            config=SearchConfig(ways=about.ways),
             device="cpu",
             engine="local",
             progress=False,
         )
     seconds = time.process_time() - started
-    scores = [score_within(result, budget, split, others) for budget in BUDGETS]
+    truth = split.y[others]
+    scores = [
+        score_within(result, budget, x[others], truth, split.classes, back) for budget in BUDGETS
+    ]
     return {"seconds": round(seconds, 2), "scores": scores}
 
 
-def score_within(result: SearchResult, budget: int, split: Any, rows: np.ndarray) -> float | None:
-    """Of the network within the budget that most is expected of, on ``rows``; None without one."""
+def _as_it_is(rows: Array) -> Array:
+    return rows
+
+
+def score_within(
+    result: SearchResult, budget: int, x: Array, truth: Array, classes: int, back: Function
+) -> float | None:
+    """Of the network within the budget that most is expected of; None where there is none."""
     within = [each for each in result.front if each.parameters <= budget]
     if not within:
         return None
     best = max(within, key=lambda each: each.expected)
-    answer = result.outputs if split.classes else result.predict
-    outputs = np.asarray(answer(split.x[rows].astype(np.float32), best))
-    return round(judged(outputs, split.y[rows], split.classes)[0], 6)
+    outputs = result.outputs(x, best) if classes else back(result.predict(x, best))
+    return round(judged(np.asarray(outputs), truth, classes)[0], 6)
 
 
 def compared(units: dict[str, dict]) -> Iterator[tuple[str, list[str]]]:
-    """For each part, what a search with it has more than one without: mean ± standard error."""
+    """For each part, what a search with it has more than one without: mean ± standard error.
+
+    Cells: words, tables, scores by budget, and the time with it where without it takes 1.
+    """
     tables = sorted({unit.split(" ")[0] for unit in units})
-    for part in PARTS:
+    for part, about in PARTS.items():
         pairs = [
             (units[f"{name} {WHOLE}"], units[f"{name} {part}"])
             for name in tables
-            if f"{name} {part}" in units and f"{name} {WHOLE}" in units
+            if units.get(f"{name} {part}") and f"{name} {WHOLE}" in units
         ]
+        sign = -1 if about.is_more else 1
         if part == WHOLE or not pairs:
             continue
         cells = []
         for place in range(len(BUDGETS)):
             both = [(a["scores"][place], b["scores"][place]) for a, b in pairs]
-            more = np.array([a - b for a, b in both if a is not None and b is not None])
+            more = np.array([sign * (a - b) for a, b in both if None not in (a, b)])
             error = more.std(ddof=1) / math.sqrt(len(more)) if len(more) > 1 else math.nan
             cells.append(f"{more.mean():+.3f} ± {error:.3f}" if len(more) else "–")
-        ratios = [math.log(a["seconds"] / b["seconds"]) for a, b in pairs]
-        yield PARTS[part].words, [*cells, f"{math.exp(np.mean(ratios)):.2f}"]
+        ratios = [sign * math.log(a["seconds"] / b["seconds"]) for a, b in pairs]
+        time_of = math.exp(np.mean(ratios))
+        yield part, [about.words, f"{len(pairs)}", *cells, f"{time_of:.2f}"]
 
 
-def table_of_parts(record: dict) -> str:
-    """What each part brings, in Markdown."""
-    tables = {unit.split(" ")[0] for unit in record["units"]}
-    rows = [f"| {words} | {' | '.join(cells)} |" for words, cells in compared(record["units"])]
+def table_of_parts(record: dict, is_more: bool) -> str:
+    """What each part brings, or would bring, in Markdown."""
+    rows = [
+        f"| {' | '.join(cells)} |"
+        for part, cells in compared(record["units"])
+        if PARTS[part].is_more == is_more
+    ]
     budgets = " | ".join(f"{budget:,}" for budget in BUDGETS)
-    return "\n".join(
-        [
-            f"Accuracy or R² with the part less that without it, within so many parameters: mean ± "
-            f"standard error over {len(tables)} tables, one split each; and the time of a search, "
-            "where without the part it takes 1.",
-            "",
-            f"| part | {budgets} | time |",
-            "| --- |" + " --- |" * (len(BUDGETS) + 1),
-            *rows,
-        ]
-    )
+    head = f"| {'added' if is_more else 'part'} | tables | {budgets} | time |"
+    return "\n".join([head, "| --- |" + " --- |" * (len(BUDGETS) + 2), *rows])
 
 
 def main() -> None:
@@ -188,8 +281,8 @@ def main() -> None:
         resume=arguments.resume,
         about={"most_rows": MOST_ROWS, "budgets": BUDGETS},
     )
-    for words, cells in compared(units):
-        print(f"{words}: {', '.join(cells)}")
+    for _, cells in compared(units):
+        print(", ".join(cells))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from math import sqrt
 from pathlib import Path
 from statistics import mean
 
+from ablation import table_of_parts
 from chips import table
 from marking import between, filled, rewrite
 from measured_costs import (
@@ -232,6 +233,17 @@ def vit(found: Records) -> str:
     )
 
 
+# --- a search -------------------------------------------------------------------------------------
+
+
+def parts(found: Records) -> str:
+    return f"\n\n{table_of_parts(found['ablation']['cpu'], is_more=False)}\n\n"
+
+
+def tried(found: Records) -> str:
+    return f"\n\n{table_of_parts(found['ablation']['cpu'], is_more=True)}\n\n"
+
+
 SENTENCES: dict[str, Callable[[Records], str]] = {
     each.__name__: each
     for each in (
@@ -265,6 +277,8 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         in_other_sizes,
         int8,
         search_times,
+        parts,
+        tried,
     )
 }
 
