@@ -3,7 +3,8 @@
 Small models with random weights, from the configs of ``transformers`` (where installed) and of our
 own: each block gets eigenvalues where it stands (is the answer the same?), half of its units are
 silenced, it is extracted (is the answer that of the silenced one?) and written as ONNX, which is
-checked with onnxruntime.
+checked with onnxruntime. And the model as it is, with named inputs and answers where it has them,
+is cut with data to as many parameters: its own answers to 32 rows.
 
     python benchmarks/families.py
     python benchmarks/families.py --page   # writes the table of docs/how-to/models.md
@@ -25,9 +26,10 @@ from recording import RESULTS, record
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from torchsparcs import extract, spectralize, to_onnx
+from torchsparcs import RefineConfig, extract, spectralize, to_onnx
 from torchsparcs.blocks.layers import is_layer
 from torchsparcs.blocks.spectral import spectral_blocks
+from torchsparcs.training.nests import tensors_in
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "models.md"
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
@@ -228,6 +230,7 @@ def tried(model: nn.Module, x: Tensor, path: Path) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in model.parameters()),
         "left": sum(p.numel() for p in small.parameters()),
     }
+    found |= cut_as_it_is(model, x, found["left"])
     try:
         to_onnx(small, path, example=x)
         found["onnx"] = path.stat().st_size
@@ -235,6 +238,35 @@ def tried(model: nn.Module, x: Tensor, path: Path) -> dict[str, Any]:
         found["onnx"] = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
         found["onnx before"] = _is_exported(model, x, path)
     return found
+
+
+def cut_as_it_is(model: nn.Module, x: Tensor, size: int) -> dict[str, float]:
+    """Parameters of the model itself, cut to ``size`` with data, and by how much its answers moved.
+
+    Of their variance, on the rows that it was cut with.
+    """
+    rows = torch.cat([x.roll(k, dims=-1) for k in range(8)])
+    with torch.no_grad():
+        answers = model(rows)
+    inner, given = (model.model, {model.name: rows}) if isinstance(model, First) else (model, rows)
+
+    def distance(output: Any, target: Tensor) -> Tensor:
+        return F.mse_loss(next(tensors_in(output)), target)
+
+    data = [(given, answers)]
+    small = extract(
+        inner,
+        data=data,
+        validation=data,
+        task=distance,
+        max_parameters=size,
+        config=RefineConfig(epochs=1, lr=1e-4),
+        progress=False,
+    )
+    with torch.no_grad():
+        error = distance(small(**given) if isinstance(given, dict) else small(given), answers)
+    left = sum(p.numel() for p in small.parameters())
+    return {"cut with data": left, "moved by it": (error / answers.var()).item()}
 
 
 def _is_exported(model: nn.Module, x: Tensor, path: Path) -> bool:
@@ -247,15 +279,17 @@ def _is_exported(model: nn.Module, x: Tensor, path: Path) -> bool:
 
 def table(results: dict[str, dict[str, Any]]) -> str:
     """The results as a page has them."""
-    rows = ["| model | blocks | units | kept within | parameters | with half of the units | ONNX |"]
-    rows.append("| --- | --- | --- | --- | --- | --- | --- |")
+    heads = ["model", "blocks", "units", "kept within", "parameters", "with half of the units"]
+    heads += ["cut with data", "ONNX"]
+    rows = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for name, found in results.items():
         before = ", nor before" * (not found.get("onnx before", True))
         onnx = "checked" if isinstance(found["onnx"], int) else f"no{before}"
         worst = max(found["kept"], found["cut"])
         rows.append(
             f"| {name} | {found['blocks']} | {found['units']} | {f'{worst:.0e}' if worst else 0} | "
-            f"{found['parameters']:,} | {found['left']:,} | {onnx} |"
+            f"{found['parameters']:,} | {found['left']:,} | "
+            f"{found['cut with data']:,} | {onnx} |"
         )
     return "\n\n" + "\n".join(rows) + "\n\n"
 

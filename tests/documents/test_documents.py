@@ -122,7 +122,7 @@ def test_numbers_of_the_readme_come_from_records():
     assert numbers <= {"0", "1"}, "numbers are written by a script"  # 0 and 1: sides of the plot
 
 
-@pytest.mark.parametrize("name", ["block_cost", "block_cuts"])
+@pytest.mark.parametrize("name", ["block_cost", "block_cuts", "block_memory"])
 def test_the_page_has_the_tables_that_were_recorded(name, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     writer = runpy.run_path(str(ROOT / "benchmarks" / f"{name}.py"))
@@ -132,6 +132,7 @@ def test_the_page_has_the_tables_that_were_recorded(name, monkeypatch):
 BENCHMARKS: dict[str, list[str]] = {
     "block_cost.py": ["--quick", "--seconds", "0.01"],
     "block_cuts.py": ["--quick", "--model", "vit", "--data", "{folder}/images.npz"],
+    **({"block_memory.py": ["--quick"]} if sys.platform == "linux" else {}),  # reads /proc
     "cifar10_sweep.py": [
         *("--data", "{folder}/images.npz", "--epochs", "1", "--rows", "40"),
         *("--heads", "linear", "spectral", "--pairs", "1e-3,1", "--dropouts", "0.2"),

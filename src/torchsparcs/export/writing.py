@@ -27,6 +27,11 @@ from torchsparcs.files.reading import quoted
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.training.nests import called, rows_in, tensors_in
 
+TALKATIVE = (  # loggers of the exporter
+    "torch.onnx._internal.exporter._registration",
+    "onnxscript.optimizer._constant_folding",
+)
+
 
 def to_onnx(
     network: nn.Module | QuantizedNetwork,
@@ -212,13 +217,15 @@ def _free_batch(count: int = 1, is_row: bool = False) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def _quiet_exporter() -> Iterator[None]:
-    """Deprecations inside the exporter, and its notes on packages it misses, help no user."""
-    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Deprecations inside the exporter, packages it misses, constants it cannot fold: no news."""
+    loggers = [logging.getLogger(name) for name in TALKATIVE]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -165,6 +165,9 @@ def attach_penalty(
     _checked_weight(weight() if callable(weight) else weight)
 
     def shrink(stepped: Optimizer, *_: Any) -> None:
+        infinite = getattr(stepped, "found_inf", None)  # a fused one skips its step in the kernel
+        if infinite is not None and infinite.item():
+            return
         now = weight() if callable(weight) else weight
         shrink_eigenvalues_(module, stepped, now, kind, layer_scales=layer_scales)
 

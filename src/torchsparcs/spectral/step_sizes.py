@@ -73,6 +73,7 @@ def _adam(parameter: Tensor, group: State, state: State) -> Tensor | None:
         return None  # not stepped yet, for instance while a gradient scaler skips its first steps
     second_moment = state["max_exp_avg_sq" if group.get("amsgrad") else "exp_avg_sq"]
     unbiased = second_moment / (1 - group["betas"][1] ** state["step"])
+    unbiased = unbiased.nan_to_num(torch.inf, torch.inf)  # 0 / 0: no step yet, so none here
     return group["lr"] / (unbiased.sqrt() + group["eps"])
 
 
