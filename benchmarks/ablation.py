@@ -130,13 +130,13 @@ PARTS = {
     "decays": Part("weight decays by folds", {"DECAYS": (1e-3,), "NEIGHBOURS": (1.0,)}),
     "dropout": Part("training with input dropout too", ways=("asleep",)),
     "forest": Part("a forest as a teacher", {"lessons": _nobody}),
+    "larger": Part("plain networks of more than 1,200 numbers", {"MOST_DRAWN": 0}),
     "turns": Part("more turns where rows are many", {"DEEP_ROWS": math.inf}),
     "knots": Part("hinges at the quartiles of columns", is_more=True, columns=knots),
     "steps": Part("steps at the quartiles of columns", is_more=True, columns=steps),
     "ranks": Part("columns by their ranks", is_more=True, columns=ranks),
     "tails": Part("tails of columns bent", is_more=True, columns=tails),
     "logarithm": Part("the logarithm of skewed targets", is_more=True, target=logarithm),
-    "larger": Part("plain networks of up to 6,000 always", {"BETTER": 2.0}, is_more=True),
 }
 
 

@@ -8,8 +8,10 @@ from torchsparcs import CompactNetwork, SearchConfig, load_result, search
 from torchsparcs.compact.direct import DirectSpace, connection_count
 from torchsparcs.fitting import fit_rows, lanes
 from torchsparcs.fitting.drawing import Shape, drawn
-from torchsparcs.fitting.second_order import SecondOrder
+from torchsparcs.fitting.fit_rows import Recipe
+from torchsparcs.fitting.second_order import NOBODY, Begun, Rung, SecondOrder
 from torchsparcs.searching import finishing
+from torchsparcs.searching.finishing import PLAIN
 
 CONFIG = SearchConfig(steps=60, epochs=1, longest=60, ways=("asleep",))
 OPTIONS = {"widths": (12,), "penalty_weights": (1e-3,), "validation": 2, "device": "cpu"}
@@ -188,3 +190,14 @@ def test_the_best_of_each_size_has_more_turns_where_rows_are_many(monkeypatch, f
     x = np.random.default_rng(0).uniform(-1, 1, (200, 2))
     search(x, np.abs(x[:, 0]), config=CONFIG, progress=False, **OPTIONS)
     assert asked == expected
+
+
+def test_larger_sizes_are_tried_until_they_are_clearly_worse():
+    def begun(parameters, loss):
+        rung = Rung(PLAIN, 0, "1 hidden", [], NOBODY, parameters)
+        return Begun((0, 1000), rung, [], Recipe(1e-3), loss)
+
+    small = begun(90, 0.5)
+    assert not finishing._is_worse_above([small, begun(200, 0.502)], 100)
+    assert not finishing._is_worse_above([small, begun(200, 0.6), begun(300, 0.4)], 100)
+    assert finishing._is_worse_above([small, begun(200, 0.6)], 100)

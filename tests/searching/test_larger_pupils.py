@@ -34,7 +34,7 @@ def begun(monkeypatch):
 
 def test_larger_ones_are_fitted_to_the_teacher_and_made_rows(begun, monkeypatch):
     """There are 120 rows of their own, and 480 that were made; none is clearly worse."""
-    monkeypatch.setattr(finishing, "BETTER", 0.0)
+    monkeypatch.setattr(finishing, "CLEARLY", 0.0)
     result = search(X, NOISY, teacher=knows, config=CONFIG, **OPTIONS)
     larger = [one for name, one in begun.items() if name.startswith("taught to")]
     low = ROWS
@@ -57,6 +57,6 @@ def test_none_where_they_would_be_too_large_or_there_is_nobody_to_teach_them(beg
 
 
 def test_clearly_worse_ones_end_it(begun, monkeypatch):
-    monkeypatch.setattr(finishing, "BETTER", 1e9)
+    monkeypatch.setattr(finishing, "CLEARLY", 1e9)
     search(X, NOISY, teacher=knows, config=CONFIG, **OPTIONS)
     assert [*begun] == ["fits", "taught", "taught to 221"]
