@@ -4,6 +4,7 @@
 __all__ = [
     "folder",
     "intervals",
+    "parts",
     "ranges",
     "result",
     "sizes",

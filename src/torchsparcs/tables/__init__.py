@@ -2,10 +2,12 @@
 
 # The files that other rooms may use; the rest are this room's own.
 __all__ = [
+    "chunks",
     "columns",
     "databases",
     "datasets",
     "dates",
+    "encoded",
     "encoding",
     "entries",
     "kinds",
