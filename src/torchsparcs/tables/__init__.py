@@ -7,6 +7,7 @@ __all__ = [
     "databases",
     "datasets",
     "dates",
+    "distinct",
     "encoded",
     "encoding",
     "entries",
