@@ -25,6 +25,7 @@ TEXT_COPIES = 14  # of what a file claims, in memory on the way to a table
 BEGINNING = 2**20  # bytes of a text file that tell how it is written
 LONGEST = 2**28  # bytes of a header
 LINE = 2**24  # bytes of a line that is read whole
+WIDE = 10_000  # columns
 PIECE = 2**20  # bytes of a text file that are unpacked at once
 
 Types = Mapping[str, Any]  # of columns, by name, as pandas takes them
@@ -72,6 +73,8 @@ class TextFile:
         with self._errors():
             types: Any = dict.fromkeys(text, str)
             table = pd.read_csv(io.BytesIO(content), dtype=types, **self.options)
+        if self.width > WIDE:
+            table = table.copy()  # pandas then has one array in place of one for each column
         skipped = self._row_numbers(table)
         return table.iloc[:, skipped:] if skipped else table  # a slice of many columns takes long
 
