@@ -202,7 +202,7 @@ def summary(units: dict[str, dict]) -> dict[str, Any]:
         "searched": sum(unit["search"] == 0 for unit in units.values()),
         "predicted": sum(unit["answered"] == HELD_OUT for unit in whole),
         "warnings_of_searches": sorted({line for u in units.values() for line in u["search_said"]}),
-        "core_minutes": sum(unit["seconds"] for unit in units.values()) / 60,
+        "core_minutes": sum(unit.get("seconds", 0.0) for unit in units.values()) / 60,
         "untrue": [line for unit in whole for line in unit["untrue"]],
         "onnx_models": len(onnx),
         "onnx_differs_by": max(onnx, default=None),

@@ -8,6 +8,8 @@ test rows once. Ours is asked for the score that is compared, accuracy or R².
 
     python benchmarks/pipelines.py --tables FOLDER --workers 15 --resume
     python benchmarks/pipelines.py --page
+
+Tables of another folder get a record of their own: `--tables OTHER --name pipelines_other`.
 """
 
 import argparse
@@ -227,9 +229,12 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="do only what is not recorded")
     parser.add_argument("--page", action="store_true", help="run nothing, write the section")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--name", default=NAME, help="of the record, for another folder")
     arguments = parser.parse_args()
     if arguments.tables is None and not arguments.page:
         parser.error("expected --tables FOLDER, or --page of what is recorded")
+    if arguments.page and arguments.name != NAME:
+        parser.error(f"expected the record {NAME} for the page. Got {arguments.name}")
     if arguments.page:
         units = known_units(NAME, arguments.out, resume=True)
     else:
@@ -237,7 +242,7 @@ def main() -> None:
         names = [name for name in every if is_messy(load(arguments.tables, name))]
         wanted = [f"{n} {m} {s}" for m in METHODS for n in reversed(names) for s in range(SPLITS)]
         units = measured_units(
-            NAME,
+            arguments.name,
             wanted,
             partial(measured, arguments.tables),
             out=arguments.out,

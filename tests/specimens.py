@@ -34,7 +34,7 @@ from torchsparcs import (
     save,
     search,
 )
-from torchsparcs.command import runs
+from torchsparcs.command import predicting, runs
 from torchsparcs.command.console import open_console
 from torchsparcs.command.jobs import Job
 from torchsparcs.files.checkpoint import load_checkpoint, packed
@@ -286,7 +286,7 @@ def _use_folder(folder: Path) -> None:
         lambda: runs.show(folder),
         lambda: runs.write_report(folder, None, force=True),
         lambda: runs.export(folder, "safetensors", None, pick=None, force=True),
-        lambda: runs.predict(
+        lambda: predicting.predict(
             folder, str(folder / "rows.csv"), said, pick=None, raw=False, force=True
         ),
     )

@@ -108,6 +108,39 @@ def test_missing_values_and_dates():
         model.fit(numbers, y.where(y > 0))
 
 
+def test_costs_of_columns_and_a_pick_by_them():
+    X, y = table()
+    model = SparcsRegressor(costs={"city": 5.0, "noise": 1.0}, pick="cost:1", **SHORT).fit(X, y)
+    chosen = model.result_.within_cost(1)
+    assert chosen.cost <= 1
+    assert chosen.network is model.network_
+    assert max(found.cost for found in model.result_.by_cost) >= 5
+    assert clone(model).costs == model.costs
+    for pick, costs in (("cost:1", None), ("cheap", {"city": 5.0})):
+        with pytest.raises(ValueError, match="pick to be one of smallest, best"):
+            SparcsRegressor(costs=costs, pick=pick, **SHORT).fit(X, y)
+    with pytest.raises(ValueError, match="'town'"):
+        SparcsRegressor(costs={"town": 5.0}, **SHORT).fit(X, y)
+
+
+def test_rows_without_a_target_are_answered_by_the_teacher():
+    X, y = table()
+    asked = []
+
+    def teacher(rows):
+        asked.append(len(rows))
+        return np.asarray(rows["age"]) + 3 * (rows["city"] == "Rome").to_numpy()
+
+    more = pd.concat([X.sample(frac=1, random_state=1)] * 5).assign(noise=0.0)
+    model = SparcsRegressor(teacher=teacher, extra_rows=more, **SHORT).fit(X, y)
+    assert model.extra_rows is more
+    with_more, asked[:] = sum(asked), []
+    SparcsRegressor(teacher=teacher, **SHORT).fit(X, y)
+    assert with_more != sum(asked)
+    with pytest.raises(ValueError, match="teacher"):
+        SparcsRegressor(extra_rows=more, **SHORT).fit(X, y)
+
+
 def test_several_outputs():
     X, y = table()
     both = np.column_stack([y, 100 - 5 * X["age"]])

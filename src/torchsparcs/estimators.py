@@ -17,8 +17,10 @@ from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.judging.folds import is_splitter
 from torchsparcs.results.intervals import interval_around
 from torchsparcs.results.result import SearchResult
+from torchsparcs.searching.costs import Costs
 from torchsparcs.searching.refit import refit
 from torchsparcs.searching.search import SearchConfig, search
+from torchsparcs.tables.distinct import distinct_rows, has_text
 from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.standardization import weights_of
 from torchsparcs.tables.target_values import has_target
@@ -49,8 +51,10 @@ class _Sparcs(BaseEstimator):
         scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
         kinds: Kinds | None = None,
+        costs: Costs | None = None,
         teacher: Any = None,
         teacher_fit: Any = None,
+        extra_rows: Any = None,
         activation: str = "relu",
         steps: int | None = None,
         warm_start: bool = False,
@@ -70,8 +74,10 @@ class _Sparcs(BaseEstimator):
         self.scoring = scoring
         self.penalty_weights = penalty_weights
         self.kinds = kinds
+        self.costs = costs
         self.teacher = teacher
         self.teacher_fit = teacher_fit
+        self.extra_rows = extra_rows
         self.activation = activation
         self.steps = steps
         self.warm_start = warm_start
@@ -89,8 +95,9 @@ class _Sparcs(BaseEstimator):
         lead to the same fit, to the last bit. Where ``validation`` is a splitter, rows stay as
         they are and in their order, and ``groups`` (rows,) are for it.
         """
-        if self.pick not in PICKS:
-            raise ValueError(f"Expected pick to be one of {', '.join(PICKS)}. Got {self.pick!r}.")
+        picks = PICKS if self.costs is None else (*PICKS, "cost:X")
+        if self.pick not in PICKS and not (self.costs and str(self.pick).startswith("cost:")):
+            raise ValueError(f"Expected pick to be one of {', '.join(picks)}. Got {self.pick!r}.")
         goes_on = bool(self.warm_start) and hasattr(self, "result_")
         if goes_on and not (self.teacher is None and self.teacher_fit is None):
             raise ValueError("Expected no teacher in a fit that goes on: it fine-tunes by labels.")
@@ -99,7 +106,7 @@ class _Sparcs(BaseEstimator):
         if is_splitter(self.validation):
             rows = np.arange(len(target))
         else:
-            rows, weight = _distinct_rows(table, target, weight)
+            rows, weight = distinct_rows(table, target, weight)
         table = table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
         target = target[rows]
         options: dict[str, Any] = {
@@ -132,8 +139,10 @@ class _Sparcs(BaseEstimator):
                 int8=self.int8,
                 scoring=self.scoring,
                 kinds=self.kinds,
+                costs=self.costs,
                 teacher=self.teacher,
                 teacher_fit=self.teacher_fit,
+                extra_rows=self.extra_rows,
                 activation=self.activation,
                 config=_config(self.steps),
                 time_budget=self.time_budget,
@@ -156,7 +165,7 @@ class _Sparcs(BaseEstimator):
                 f"{missing:,} of {len(y):,} rows. Leave them out of X and y."
             )
         rules = {"ensure_min_samples": 2, **self.target_rules}
-        if _has_text(X):
+        if has_text(X):
             validate_data(self, X, y, reset=reset, skip_check_array=True)
             _, target = check_X_y(np.zeros((len(X), 1)), y, estimator=self, **rules)
             return X.reset_index(drop=True), self._as_target(target)
@@ -190,7 +199,7 @@ class _Sparcs(BaseEstimator):
         check_is_fitted(self)
         X = _frame_if_foreign(X)
         inputs = self.result_.inputs
-        if _has_text(X) or any(column.categories for column in inputs.columns):
+        if has_text(X) or any(column.categories for column in inputs.columns):
             X = validate_data(self, X, reset=False, skip_check_array=True)
         else:
             X = validate_data(self, X, reset=False, **NUMBERS)
@@ -213,10 +222,12 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
     Args:
         widths, max_parameters, max_bytes, size, chip, int8: as in ``search``.
         validation, penalty_weights, kinds, activation, time_budget, device: as in ``search``.
-        teacher, teacher_fit: as in ``search``. scikit-learn forgets what an estimator has learnt
-            where it makes copies, as in a grid search: give ``teacher_fit`` there.
+        costs: as in ``search``; ``result_`` has the front of score against costs.
+        teacher, teacher_fit, extra_rows: as in ``search``. scikit-learn forgets what an estimator
+            has learnt where it makes copies, as in a grid search: give ``teacher_fit`` there.
         scoring: as in ``search``; the method ``score`` is accuracy, or R², whatever the scoring.
-        pick: from the front, "smallest" (within a standard error of the best score) or "best".
+        pick: from the front, "smallest" (within a standard error of the best score) or "best";
+            with costs also "cost:12", the best score of what costs at most that.
         steps: of the training; by default as many as ``SearchConfig`` says.
         class_weight: {label: weight}, "balanced" (each class counts the same, whatever its rows
             weigh) or None.
@@ -259,8 +270,10 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
         scoring: Any = "auto",
         penalty_weights: Sequence[float] | str = "auto",
         kinds: Kinds | None = None,
+        costs: Costs | None = None,
         teacher: Any = None,
         teacher_fit: Any = None,
+        extra_rows: Any = None,
         activation: str = "relu",
         steps: int | None = None,
         class_weight: Any = None,
@@ -283,8 +296,10 @@ class SparcsClassifier(ClassifierMixin, _Sparcs):
             scoring=scoring,
             penalty_weights=penalty_weights,
             kinds=kinds,
+            costs=costs,
             teacher=teacher,
             teacher_fit=teacher_fit,
+            extra_rows=extra_rows,
             activation=activation,
             steps=steps,
             warm_start=warm_start,
@@ -370,29 +385,3 @@ def _config(steps: int | None) -> SearchConfig:
 def _frame_if_foreign(X: Any) -> Any:
     """Other libraries' DataFrames as pandas has them."""
     return X.to_pandas() if hasattr(X, "to_pandas") else X
-
-
-def _has_text(X: Any) -> bool:
-    """Whether a DataFrame has columns that are neither numbers nor truth values."""
-    return isinstance(X, pd.DataFrame) and not all(
-        pd.api.types.is_numeric_dtype(kind) for kind in X.dtypes
-    )
-
-
-def _distinct_rows(
-    table: Any, target: np.ndarray, weight: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """The place of one row of each kind, in an order of their own, and what each counts in all.
-
-    Rows of a kind are equal in inputs and target; the order is that of a 64-bit hash of both. None
-    stands for weights that are all the same.
-    """
-    parts = [pd.DataFrame(table), pd.DataFrame(target)]
-    parts = [part.astype(str) if _has_text(part) else part for part in parts]
-    kinds = pd.util.hash_pandas_object(pd.concat(parts, axis=1), index=False).to_numpy()
-    weight = np.ones(len(target)) if weight is None else weight
-    rows = np.flatnonzero(weight)
-    rows = rows[np.lexsort((weight[rows], kinds[rows]))]
-    first = np.unique(kinds[rows], return_index=True)[1]
-    counts = np.add.reduceat(weight[rows], first)
-    return rows[first], None if (counts == counts[0]).all() else counts

@@ -24,7 +24,7 @@ from shell import Outcome, sparcs
 from specimens import kind_of, write_files
 
 import torchsparcs
-from torchsparcs.command import jobs, main, options
+from torchsparcs.command import jobs, main, options, predicting
 from torchsparcs.command.console import open_console, print_files
 from torchsparcs.export.formats import FORMATS
 from torchsparcs.judging.scoring import QUANTILE, SCORINGS
@@ -950,9 +950,8 @@ def test_labels_that_are_formulas(tmp_path, monkeypatch):
     assert sparcs("search", table, "--target", "kind", "--out", run, *QUICK).code == 0
     answers = torchsparcs.load_result(run).target.classes
     assert sorted(answers) == sorted(labels)
-    monkeypatch.setattr(
-        torchsparcs.SearchResult, "outputs", lambda *_: torch.eye(len(answers), dtype=torch.double)
-    )
+    eye = torch.eye(len(answers), dtype=torch.double)
+    monkeypatch.setattr(predicting, "outputs_of_part", lambda *_: eye)
     assert sparcs("predict", run, table, "-o", file).code == 0
     safe = pd.read_csv(file, dtype={"prediction": str}, keep_default_na=False)
     seen = safe["prediction"].tolist()
@@ -969,4 +968,6 @@ def test_labels_that_are_formulas(tmp_path, monkeypatch):
 def test_columns_that_are_formulas():
     table = pd.DataFrame({"=a": [-1.5, 2.0], "b": ["-x", "x"], "-2": [True, False]})
     safe = without_formulas(table)
-    assert WRITERS[".csv"](safe) == b"'=a,b,-2\n-1.5,'-x,True\n2.0,x,False\n"
+    file = io.BytesIO()
+    WRITERS[".csv"](file).add(safe)
+    assert file.getvalue() == b"'=a,b,-2\n-1.5,'-x,True\n2.0,x,False\n"

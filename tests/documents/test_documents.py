@@ -103,6 +103,14 @@ def test_pages_say_what_was_measured(monkeypatch):
     assert writer["SENTENCES"]["growing"](changed).startswith(
         "2 → 1 → 1 neurons with 4 of 9 parameters, which get 50.0 %"
     )
+    units = {"a .csv": {"search": 1}, "b .csv": dict.fromkeys(("search", "predict"), 0)}
+    units["b .csv"] |= {"untrue": ["x"], "onnx_differs_by": None, "estimator_differs_by": 0.5}
+    options = {"most_rows": None, "steps": None, "command": "python x.py", "date": "2026-01-01"}
+    changed = writer["Records"](as_they_are={"cpu": {"units": units, **options}})
+    said = writer["SENTENCES"]["as_they_are"](changed)
+    assert said.startswith("1 of 2 files are searched (all rows of each, with no option)")
+    for words in ("all but 1 counts", "by 0.0e+00 at most", "by 5.0e-01", "(`x.py`, 2026-01-01)"):
+        assert words in said
 
 
 CUT = {"widths": [2, 1, 1], "parameters": 4, "of_parameters": 9, "score": 0.5}

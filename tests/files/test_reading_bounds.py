@@ -291,7 +291,7 @@ class TestClaims:
         assert peak < MUCH / 16
         assert {id(text) for text in table["a"]} == {id(table["a"][0])}
         stream = open_table(path)
-        assert [len(frame["a"][0]) for frame in stream.frames(0, 30_000)] == [2**16] * 2
+        assert [len(frame["a"][0]) for frame in stream.frames(0, 30_000, {})] == [2**16] * 2
 
     def test_what_is_taken_counts_once(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=np.arange(2000.0), y=[1] * 2000)
@@ -316,7 +316,7 @@ class TestClaims:
     def test_rows_that_are_too_long(self, tmp_path, monkeypatch):
         path = parquet(tmp_path / "a.parquet", a=["x" * 2**16, "y" * 2**16], y=[0, 1])
         monkeypatch.setattr(parquet_files, "LARGEST_BATCH", 2**12)
-        for read in (load_dataset, lambda path: next(open_table(path).frames(0, 2))):
+        for read in (load_dataset, lambda path: next(open_table(path).frames(0, 2, {}))):
             with pytest.raises(ValueError, match=r"at most 4,096 bytes\. .* has some of 65,6"):
                 read(path)
 

@@ -13,7 +13,8 @@ import torch
 from rows import check_close, chunks
 
 from torchsparcs import RowStream, SparcsClassifier
-from torchsparcs.command import runs
+from torchsparcs.command import predicting
+from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.tables.dates import PARTS, calendar_parts, date_orders, dates_in
 from torchsparcs.tables.encoding import Column
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
@@ -512,10 +513,13 @@ class TestWrittenNumbers:
         ((found, _),) = RowStream.of(path).batches(preprocessing)
         expected = inputs.transform(pd.DataFrame({"a": [1250, 2375]}))
         assert torch.equal(found.sort(dim=0).values, expected)
+        network = CompactNetwork([1, 1], [(1, 0)])
+        for parameter, value in zip(network.parameters(), (1.0, 0.0), strict=True):
+            torch.nn.init.constant_(parameter, value)
         result = Mock(inputs=inputs, target=preprocessing.target, settings={})
-        result.outputs = lambda table, pick: inputs.transform(table)
-        monkeypatch.setattr(runs, "_loaded", lambda run: result)
-        runs.predict(tmp_path, str(path), None, pick=None, raw=False, force=False)
+        result.pick.return_value = Mock(network=network)
+        monkeypatch.setattr(predicting, "loaded", lambda run: result)
+        predicting.predict(tmp_path, str(path), None, pick=None, raw=False, force=False)
         said = preprocessing.target.predict(expected).tolist()
         assert [float(line) for line in capsys.readouterr().out.split()[1:]] == pytest.approx(
             said, rel=1e-7

@@ -94,8 +94,8 @@ def predict(
 ) -> None:
     """Predict every row of a table, as CSV. Classes come with their probabilities."""
     with loading():
-        from torchsparcs.command import runs
-    runs.predict(
+        from torchsparcs.command import predicting
+    predicting.predict(
         run,
         data,
         output,

@@ -1,11 +1,8 @@
-"""What is done with the folder of a search: shown, reported on, predicted with, exported."""
+"""What is done with the folder of a search: shown, reported on, exported."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
@@ -20,17 +17,14 @@ from torchsparcs.export.quantization import QuantizedNetwork, quantize
 from torchsparcs.export.saving import save
 from torchsparcs.export.timing import SIMULATORS, lacking_simulator, row_time
 from torchsparcs.export.writing import to_onnx
-from torchsparcs.files.atomic import write_atomically
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible
 from torchsparcs.report.page import check_place
 from torchsparcs.results.fidelity import fidelity_words
 from torchsparcs.results.result import Candidate, SearchResult, load_result
-from torchsparcs.tables.columns import check_known, check_names
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.readers import read_table
 from torchsparcs.tables.target_values import with_targets
-from torchsparcs.tables.writers import WRITERS, without_formulas
 from torchsparcs.training.tasks import resolve_task
 
 MOST_TOLD = 10  # columns and what they are worth
@@ -38,7 +32,7 @@ MOST_TOLD = 10  # columns and what they are worth
 
 def show(run: Path, *, every: bool = False) -> None:
     """Print the front, or the networks that tell it, and what it was found with."""
-    result, console = _loaded(run), open_console()
+    result, console = loaded(run), open_console()
     settings, name = result.settings, result.settings.get("data", run.name)
     if result.preprocessing is not None:
         columns = len(result.inputs.columns)
@@ -61,10 +55,10 @@ def write_report(
     On the rows ``data`` it says what the columns are worth to the picked network, and with a
     ``teacher`` what that kept of it.
     """
-    result = _loaded(run)
+    result = loaded(run)
     path = run / "report.html" if out is None else out
     if out is not None:
-        _check_file(path, force)
+        check_file(path, force)
     if data is not None:
         X, y = _judging_rows(result, data)
         if y is not None:
@@ -89,7 +83,7 @@ def _judging_rows(result: SearchResult, data: str) -> tuple[Any, Any]:
 
 def _worth(result: SearchResult, X: Any, y: Any) -> str:
     """What the columns are worth to the picked network, in a line; the result remembers it."""
-    worth = result.importance(X, y, _rule(result, None), keep=True)["worth"]
+    worth = result.importance(X, y, rule_of(result, None), keep=True)["worth"]
     dear = [f"{visible(name)} {value:.3f}" for name, value in worth.items() if value > 0]
     score = "R²" if result.target.classes is None else "accuracy"
     words = ", ".join(dear[:MOST_TOLD]) or "nothing"
@@ -98,70 +92,8 @@ def _worth(result: SearchResult, X: Any, y: Any) -> str:
 
 def _kept(result: SearchResult, teacher: Path, X: Any, y: Any) -> str:
     """What the picked network kept of a teacher, in a line; the result remembers it."""
-    result.fidelity(teacher, X, y, _rule(result, None), keep=True)
+    result.fidelity(teacher, X, y, rule_of(result, None), keep=True)
     return str(fidelity_words(result))
-
-
-def predict(
-    run: Path,
-    data: str,
-    output: Path | None,
-    *,
-    keep: Sequence[str] = (),
-    sheet: str | None = None,
-    pick: str | None,
-    interval: float | None = None,
-    raw: bool,
-    force: bool,
-) -> None:
-    """Print the predictions for ``data``, or write them to the file ``output``.
-
-    ``interval``: from and to between which such a share of the numbers lies as well. Columns to
-    ``keep`` stand before them, those of a CSV that no network reads as they are there.
-    """
-    ending = ".csv" if output is None else output.suffix.lower()
-    if ending not in WRITERS:
-        raise ValueError(f"Expected a file that ends in {', '.join(WRITERS)}. Got {str(output)!r}.")
-    if output is not None:
-        _check_file(output, force)
-    result = _loaded(run)
-    if result.preprocessing is None:
-        raise ValueError(f"Expected a search of a table to predict one. {run} is one of a network.")
-    inputs = result.inputs
-    read = {column.name for column in inputs.columns if column.encoded_names}
-    text = {*inputs.text_names, *({*keep} - read)}  # an identifier keeps its zeros
-    with reworded():
-        table = load_dataset(data).X if data in BUILT_IN else read_table(data, text, sheet)
-    table.columns = [str(column) for column in table.columns]
-    check_known("columns to keep", keep, table.columns)
-    rule = _rule(result, pick)
-    said = result.outputs(table, rule)
-    predictions = result.target.predictions(said)
-    if interval is not None:
-        ends = result.interval_around(said, interval, rule)
-        predictions = predictions.assign(**_interval_columns(ends, result.target.names))
-    if keep:
-        predictions = pd.concat([table[[*keep]], predictions], axis=1)
-        check_names(predictions.columns)
-    is_safe = raw or ending != ".csv"
-    content = WRITERS[ending](predictions if is_safe else without_formulas(predictions))
-    if output is None:
-        tell(content, nl=False)
-        return
-    write_atomically(output, content)
-    tell(f"{len(predictions):,} rows in {output}")
-
-
-def _interval_columns(ends: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """From and to, (rows, 2) or (rows, outputs, 2), as columns of float32: it has no more."""
-    ends = ends.astype(np.float32)
-    if ends.ndim == 2:
-        return {"lower": ends[:, 0], "upper": ends[:, 1]}
-    return {
-        f"{side}_{name}": ends[:, place, end]
-        for place, name in enumerate(names)
-        for end, side in enumerate(("lower", "upper"))
-    }
 
 
 def export(
@@ -189,12 +121,12 @@ def export(
         )
     if chip is not None:
         known_chip(chip)
-    result = _loaded(run)
-    rule = _rule(result, pick)
+    result = loaded(run)
+    rule = rule_of(result, pick)
     candidate = result.pick(rule)
     kind = "" if calibration is None else "-int8"
     path = run / f"model-{rule}{kind}{ending}" if output is None else output
-    _check_file(path, force)
+    check_file(path, force)
     cost = ""
     written: Any = None
     if calibration is not None:
@@ -308,20 +240,20 @@ def _export_network(candidate: Candidate, format: str, path: Path) -> None:
         )
 
 
-def _loaded(run: Path) -> SearchResult:
+def loaded(run: Path) -> SearchResult:
     """What was found in ``run``; what a killed process left beside it goes."""
     result = load_result(run)
     clear_leftovers(run)
     return result
 
 
-def _rule(result: SearchResult, pick: str | None) -> str | int:
+def rule_of(result: SearchResult, pick: str | None) -> str | int:
     """What ``SearchResult.pick`` takes: that of the search by default."""
     if pick is None:
         return result.settings.get("pick", "smallest")
     return int(pick) if pick.isdecimal() else pick
 
 
-def _check_file(path: Path, force: bool) -> None:
+def check_file(path: Path, force: bool) -> None:
     with reworded():
         check_place(path, force=force)

@@ -5,6 +5,7 @@ __all__ = [
     "fidelity",
     "folder",
     "intervals",
+    "parts",
     "ranges",
     "result",
     "sizes",

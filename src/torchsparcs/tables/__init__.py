@@ -2,10 +2,13 @@
 
 # The files that other rooms may use; the rest are this room's own.
 __all__ = [
+    "chunks",
     "columns",
     "databases",
     "datasets",
     "dates",
+    "distinct",
+    "encoded",
     "encoding",
     "entries",
     "kinds",

@@ -179,7 +179,7 @@ class FileBlocks(Blocks):
         return [(first, min(end, self.rows or END)) for first, end in self.file.blocks()]
 
     def chunks(self, first: int, text: Collection[str]) -> Iterator[Chunk]:
-        for table in self.file.frames(first, self.chunk_rows, text):
+        for table in self.file.frames(first, self.chunk_rows, dict.fromkeys(text, str)):
             table.columns = [str(name) for name in table.columns]
             yield divided(table, self.target, self.drop)
 

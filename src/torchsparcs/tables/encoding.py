@@ -16,13 +16,13 @@ from torchsparcs.tables.entries import (
     entries_of,
     number,
     parsed_numbers,
-    rows_in,
     text_of,
 )
 from torchsparcs.tables.writing import Writing
 
 REST = "other"
 GAPS = ("none", "filled", "told")
+MOST_UNKNOWN = 3  # texts that are told as examples
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,16 @@ class Encoded(NamedTuple):
     Attributes:
         values: (rows, supplied), float64.
         missing: how many rows are missing.
-        unseen: a line about texts that have no place, "" for none.
+        unseen: the rows with texts that have no place.
+        unknown: these texts, as they came first; only as many as are told.
         strays: how many others hold something that is not of the kind, and are NaN.
         stray: the first of these where it is a number or date that was expected.
     """
 
     values: np.ndarray
     missing: int
-    unseen: str = ""
+    unseen: int = 0
+    unknown: tuple[str, ...] = ()
     strays: int = 0
     stray: Stray | None = None
 
@@ -186,7 +188,7 @@ def _places(column: Column, values: np.ndarray) -> Encoded:
     numbers = np.array([*(place.get(text, np.nan) for text in texts), np.nan])[codes]
     missing = int((codes < 0).sum())
     strays = int(np.isnan(numbers).sum()) - missing if column.is_chosen else 0
-    return Encoded(numbers[:, None], missing, _unseen(column, codes, texts), strays)
+    return Encoded(numbers[:, None], missing, *_unseen(column, codes, texts), strays)
 
 
 def _ones(column: Column, values: np.ndarray) -> Encoded:
@@ -203,7 +205,7 @@ def _ones(column: Column, values: np.ndarray) -> Encoded:
     encoded[rows, places[rows]] = 1
     if column.is_either:
         encoded[places < -1] = np.nan
-    return Encoded(encoded, int((codes < 0).sum()), _unseen(column, codes, texts))
+    return Encoded(encoded, int((codes < 0).sum()), *_unseen(column, codes, texts))
 
 
 def _texts(column: Column, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
@@ -219,16 +221,16 @@ def _texts(column: Column, values: np.ndarray) -> tuple[np.ndarray, list[str]]:
     return codes, texts
 
 
-def _unseen(column: Column, codes: np.ndarray, texts: list[str]) -> str:
+def _unseen(column: Column, codes: np.ndarray, texts: list[str]) -> tuple[int, tuple[str, ...]]:
+    """The rows with texts that have no place, and the first of these texts."""
     if column.has_rest and not column.others:  # nobody knows
-        return ""
+        return 0, ()
     known = {*(column.categories or ()), *column.others}
     unseen = [place for place, text in enumerate(texts) if text not in known]
     if not unseen:
-        return ""
-    rows = int(np.isin(codes, unseen).sum())
-    examples = [*dict.fromkeys(texts[place] for place in unseen)]
-    return f"{rows_in(column.name, rows)} with {quoted(examples, 3)}"
+        return 0, ()
+    examples = dict.fromkeys(texts[place] for place in unseen)
+    return int(np.isin(codes, unseen).sum()), (*examples,)[: MOST_UNKNOWN + 1]
 
 
 def _nothing(column: Column, values: np.ndarray) -> Encoded:

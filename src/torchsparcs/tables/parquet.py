@@ -1,7 +1,7 @@
 """Parquet files: all rows at once, or a row group at a time; pyarrow is loaded when it is used."""
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +96,14 @@ class ParquetFiles:
     def blocks(self) -> list[Span]:
         return [(first, end) for first, (_, _, end) in self.groups.items()]
 
-    def frames(self, first: int, rows: int, text: Collection[str] = ()) -> Iterator[pd.DataFrame]:
+    def frames(self, first: int, rows: int, types: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
         """Read the row group that begins with row ``first``, ``rows`` rows at a time.
 
-        Of rows that are long, fewer.
+        Of rows that are long, fewer. Numbers are of given ``types``; the file says what is text.
         """
-        yield from (frame for frame, _ in self._measured(first, rows))
+        numbers = {name: kind for name, kind in types.items() if kind is not str}
+        for frame, _ in self._measured(first, rows):
+            yield frame.astype(numbers) if numbers else frame
 
     def _measured(self, first: int, rows: int) -> Iterator[tuple[pd.DataFrame, int]]:
         """The frames, in which all rows that have a text share it, and their bytes."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from torchsparcs.files.hints import closest
 from torchsparcs.files.reading import Record, quoted
 from torchsparcs.tables.columns import Table, check_names, weighted_rows
-from torchsparcs.tables.encoded import encoded_columns, warn_of_outliers
+from torchsparcs.tables.encoded import Surprises, encoded_columns, warn_of_outliers
 from torchsparcs.tables.encoding import Column
 from torchsparcs.tables.fitting import identifiers, missing_patterns, settled
 from torchsparcs.tables.kinds import Kinds, check_kinds, chosen
@@ -183,14 +183,17 @@ class Inputs(Record):
         everything[:, is_there] = values
         return everything
 
-    def transform(self, X: Any, reads: Sequence[int] | None = None) -> Tensor:
+    def transform(
+        self, X: Any, reads: Sequence[int] | None = None, surprises: Surprises | None = None
+    ) -> Tensor:
         """Encode and standardise X: float32 (rows, encoded); see :meth:`encode`.
 
         With ``reads``, places among the encoded columns, only the columns of X that these come
-        from are looked at; all others, which need not be there, count as their mean.
+        from are looked at; all others, which need not be there, count as their mean. Where X is a
+        part of the rows, what surprises in it is added to ``surprises`` of all, not told.
         """
-        used = self.columns_read(reads)
-        values = self._encoded(X, used)
+        used, first = self.columns_read(reads), surprises.rows if surprises else 0
+        values = self._encoded(X, used, surprises)
         names = {column.name for column in used}
         supplied = [name for column in used for name in column.supplied_names]
         told: dict[int, int] = {}  # by their places, the column of ``values``
@@ -204,7 +207,13 @@ class Inputs(Record):
                 numbers += own[: len(column.supplied_names)]
             place = own.stop
         mean, scale = np.array(self.mean), np.array(self.scale)
-        standard = standardized(values, mean[numbers], scale[numbers], supplied)
+        try:
+            standard = standardized(values, mean[numbers], scale[numbers], supplied, first)
+        except ValueError as error:
+            if surprises is None:
+                raise
+            surprises.far = surprises.far or str(error)
+            standard = np.zeros(values.shape, dtype=np.float32)
         if len(numbers) == len(mean):
             return torch.from_numpy(standard)
         result = np.zeros((len(values), len(mean)), dtype=np.float32)
@@ -213,10 +222,12 @@ class Inputs(Record):
         result[:, [*told]] = (missing - mean[[*told]]) / scale[[*told]]
         return torch.from_numpy(result)
 
-    def _encoded(self, X: Any, used: list[Column]) -> np.ndarray:
+    def _encoded(
+        self, X: Any, used: list[Column], surprises: Surprises | None = None
+    ) -> np.ndarray:
         """Encode the columns ``used`` of X, float64 (rows, what they supply)."""
         table = Table.of(X)
-        return encoded_columns(table, used, self._positions(table, used))
+        return encoded_columns(table, used, self._positions(table, used), surprises=surprises)
 
     def _positions(self, table: Table, used: list[Column]) -> list[int]:
         """Where in ``table`` the columns are."""

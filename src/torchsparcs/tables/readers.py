@@ -9,9 +9,10 @@ from torchsparcs.files.hints import did_you_mean_beside
 from torchsparcs.tables.arrow import read_arrow
 from torchsparcs.tables.columns import check_names
 from torchsparcs.tables.databases import is_database, read_database
+from torchsparcs.tables.json_lines import read_json_lines
 from torchsparcs.tables.parquet import ParquetFiles
 from torchsparcs.tables.text_files import TextFile
-from torchsparcs.tables.whole_files import read_excel, read_json_lines, read_npz
+from torchsparcs.tables.whole_files import read_excel, read_npz
 
 # Files that can be read a few rows at a time.
 FILES: dict[str, type[TextFile] | type[ParquetFiles]] = {

@@ -58,11 +58,12 @@ def moments(values: np.ndarray, weight: np.ndarray | None = None) -> Moments:
 
 
 def standardized(
-    values: np.ndarray, mean: Any, scale: Any, names: Sequence[str] = ()
+    values: np.ndarray, mean: Any, scale: Any, names: Sequence[str] = (), first: int = 0
 ) -> np.ndarray:
     """Standardise: (x − m) / s, computed in float64 and kept in float32; NaN becomes 0, the mean.
 
-    A number that is out of all proportion is a ValueError that names its column.
+    A number that is out of all proportion is a ValueError that names its column and its row,
+    where ``first`` is that of the first of ``values``.
     """
     mean, scale = np.asarray(mean), np.asarray(scale)
     result = np.empty(values.shape, dtype=np.float32)
@@ -77,7 +78,8 @@ def standardized(
         where = f" of {names[column]!r}" if names else ""
         raise ValueError(
             f"Expected numbers like those that were fitted. Got {values[row, column]:.3g} in row "
-            f"{row}{where}, where the mean is {mean[column]:.3g}, the scale {scale[column]:.3g}."
+            f"{first + row}{where}, where the mean is {mean[column]:.3g}, the scale "
+            f"{scale[column]:.3g}."
         )
     return result
 

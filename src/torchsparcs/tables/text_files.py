@@ -8,7 +8,7 @@ import io
 import sys
 import warnings
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,10 @@ TEXT_COPIES = 14  # of what a file claims, in memory on the way to a table
 BEGINNING = 2**20  # bytes of a text file that tell how it is written
 LONGEST = 2**28  # bytes of a header
 LINE = 2**24  # bytes of a line that is read whole
+WIDE = 10_000  # columns
 PIECE = 2**20  # bytes of a text file that are unpacked at once
 
+Types = Mapping[str, Any]  # of columns, by name, as pandas takes them
 END = sys.maxsize  # in place of a number of rows that is not known yet
 
 
@@ -65,18 +67,20 @@ class TextFile:
         content = bounded(self.path, TEXT_COPIES)
         for start in range(0, len(content) - LINE, LINE):
             if not any(content.find(end, start, start + LINE) >= 0 for end in (b"\n", b"\r")):
-                raise ValueError(f"Expected lines of at most {LINE:,} bytes. {self.path} has more.")
+                raise _too_long(self.path)
         lines = 1 + max(content.count(b"\n"), content.count(b"\r"))
         check_memory(self.path, lines * self.width * 8, copies=COPIES)  # short rows are filled up
         with self._errors():
             types: Any = dict.fromkeys(text, str)
             table = pd.read_csv(io.BytesIO(content), dtype=types, **self.options)
+        if self.width > WIDE:
+            table = table.copy()  # pandas then has one array in place of one for each column
         skipped = self._row_numbers(table)
         return table.iloc[:, skipped:] if skipped else table  # a slice of many columns takes long
 
     def columns(self, rows: int) -> list[str]:
         """The names of the columns, of which ``rows`` rows are looked at."""
-        first = next(self.frames(0, rows), None)
+        first = next(self.frames(0, rows, {}), None)
         if first is None or not len(first):
             raise ValueError(f"Expected rows below the header. {self.path} has none.")
         self.skipped = self._row_numbers(first)
@@ -85,12 +89,14 @@ class TextFile:
     def blocks(self) -> list[Span]:
         return [(0, END)]
 
-    def frames(self, first: int, rows: int, text: Collection[str] = ()) -> Iterator[pd.DataFrame]:
-        """Read ``rows`` rows at a time; columns ``text`` are text whatever they look like."""
-        options: dict[str, Any] = {"chunksize": rows, "dtype": dict.fromkeys(text, str)}
-        with self._errors():
-            reader: Any = pd.read_csv(self.path, **self.options, **options)
-        with reader:
+    def frames(self, first: int, rows: int, types: Types) -> Iterator[pd.DataFrame]:
+        """Read ``rows`` rows at a time, columns of given ``types`` as such."""
+        options: dict[str, Any] = {"chunksize": rows, "dtype": dict(types)}
+        with self._errors(), contextlib.ExitStack() as stack:
+            lines: Any = _Lines(stack.enter_context(opened(self.path)), self.path)
+            reader: Any = pd.read_csv(lines, **self.options, **options)
+            opening = stack.pop_all()
+        with opening, reader:
             while True:
                 with self._errors():  # not around the yield: it sets a filter of warnings
                     frame = next(reader, None)
@@ -139,6 +145,33 @@ class TextFile:
         )
 
 
+class _Lines:
+    """A file that is read; a line that does not end is a ValueError before it fills the memory."""
+
+    def __init__(self, file: Any, path: Path):
+        self.file, self.path, self.begun = file, path, 0  # bytes of the last line
+
+    def read(self, size: int = -1) -> bytes:
+        piece: bytes = self.file.read(size)
+        end = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
+        self.begun = len(piece) - end - 1 + (self.begun if end < 0 else 0)
+        if self.begun > LINE:
+            raise _too_long(self.path)
+        return piece
+
+    def __iter__(self) -> Iterator[bytes]:  # pandas asks whether it is a file
+        return iter(self.file)
+
+
+def _too_long(path: Path) -> ValueError:
+    return ValueError(f"Expected lines of at most {LINE:,} bytes. {path} has more.")
+
+
+def opened(path: Path) -> Any:
+    """The file, unpacked where its name ends in .gz."""
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
 def bounded(path: Path, copies: int) -> bytearray:
     """All bytes of a text file, unpacked, where they fit into memory ``copies`` times."""
     check_memory(path, path.stat().st_size, copies=copies)
@@ -151,8 +184,7 @@ def bounded(path: Path, copies: int) -> bytearray:
 
 def unpacked(path: Path, size: int) -> bytearray:
     """The first ``size`` bytes of a file, which is unpacked where its name ends in .gz."""
-    is_packed = path.suffix.lower() == ".gz"
-    with whole_gzip(path), gzip.open(path) if is_packed else path.open("rb") as file:
+    with whole_gzip(path), opened(path) as file:
         content = bytearray()  # piece by piece: a read of ``size`` would take that much
         while piece := file.read(min(PIECE, size - len(content))):
             content += piece

@@ -1,4 +1,4 @@
-"""Files that are read whole: NPZ arrays, JSON lines, Excel."""
+"""Files that are read whole: NPZ arrays, Excel."""
 
 import math
 import zipfile
@@ -9,18 +9,9 @@ from typing import Any
 import pandas as pd
 
 from torchsparcs.files.arrays import read_arrays
-from torchsparcs.files.reading import (
-    JSON_COPIES,
-    check_memory,
-    first_line,
-    memory,
-    parsed_json,
-    quoted,
-    reading,
-)
+from torchsparcs.files.reading import check_memory, memory, quoted, reading
 from torchsparcs.tables.columns import check_names
-from torchsparcs.tables.parquet import COPIES
-from torchsparcs.tables.text_files import bounded, names_rows, tell_row_numbers
+from torchsparcs.tables.text_files import names_rows, tell_row_numbers
 
 MOST_COLUMNS = 2**20  # of an array, which may be packed into next to nothing
 EXCEL_COPIES = 8  # of the texts in a workbook, in memory on the way to a table
@@ -57,51 +48,6 @@ def read_npz(path: Path) -> pd.DataFrame:
         return table
     names = ["y"] if y.size == len(y) else [f"y{i}" for i in range(y.shape[1])]
     return pd.concat([table, pd.DataFrame(y.reshape(len(y), -1), columns=names)], axis=1)
-
-
-def read_json_lines(path: Path) -> pd.DataFrame:
-    """One object in each line, whose keys are the columns; a key that it lacks is missing."""
-    found: dict[str, tuple[list[int], list[Any]]] = {}  # rows and values of each column
-    rows = 0
-    for line, content in enumerate(bounded(path, JSON_COPIES).splitlines(), start=1):
-        if not content.strip():
-            continue
-        for name, value in _json_object(bytes(content), path, line).items():
-            if isinstance(value, (dict, list)):
-                raise ValueError(
-                    f"Expected numbers, text, true, false or null. {path} has a list or an object "
-                    f"in {name!r} of line {line:,}."
-                )
-            places, values = found.setdefault(name, ([], []))
-            places.append(rows)
-            values.append(value)
-        rows += 1
-    check_memory(path, rows * len(found) * 8, copies=COPIES)  # short rows are filled up
-    columns = {}
-    for name, (places, values) in found.items():
-        if len(values) < rows:
-            whole: list[Any] = [None] * rows
-            for place, value in zip(places, values, strict=True):
-                whole[place] = value
-            values = whole
-        columns[name] = values
-    return pd.DataFrame(columns)
-
-
-def _json_object(content: bytes, path: Path, line: int) -> dict[str, Any]:
-    try:
-        value = parsed_json(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"Expected a JSON object in each line. {path} has something else in line {line:,}: "
-            f"{first_line(error)}."
-        ) from error
-    if not isinstance(value, dict):
-        raise ValueError(
-            f"Expected a JSON object in each line. {path} has {type(value).__name__} in line "
-            f"{line:,}."
-        )
-    return value
 
 
 def read_excel(path: Path, sheet: str | None = None) -> pd.DataFrame:

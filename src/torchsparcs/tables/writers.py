@@ -1,11 +1,11 @@
-"""Predictions as files: CSV that no spreadsheet computes, and Parquet."""
+"""Predictions as files, a few rows at a time: CSV that no spreadsheet computes, and Parquet."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 import pandas as pd
 
 from torchsparcs.tables.entries import NUMBERS, number
+from torchsparcs.tables.parquet import load_pyarrow
 
 FORMULAS = tuple("=+-@＝＋－＠\t\r\n")  # what a spreadsheet computes begins with one of them
 
@@ -30,7 +30,75 @@ def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**texts).rename(columns=for_spreadsheets)
 
 
-WRITERS: dict[str, Callable[[pd.DataFrame], bytes]] = {
-    ".csv": lambda table: table.to_csv(index=False, lineterminator="\n").encode(),
-    ".parquet": lambda table: table.to_parquet(index=False),
+class CsvWriter:
+    """Rows as CSV, a few at a time."""
+
+    def __init__(self, file: BinaryIO):
+        self.file, self.is_begun = file, False
+
+    def add(self, table: pd.DataFrame) -> None:
+        """Write some rows, below a header where they are the first."""
+        text = table.to_csv(index=False, lineterminator="\n", header=not self.is_begun)
+        self.file.write(text.encode())
+        self.is_begun = True
+
+    def close(self) -> None:
+        """There is nothing behind the last row."""
+
+    def drop(self) -> None:
+        """Write no more: what the file has is of no use."""
+
+
+class ParquetWriter:
+    """Rows as Parquet, a few at a time; they wait while a column has no entry that tells its type.
+
+    One that never has any holds numbers.
+    """
+
+    def __init__(self, file: BinaryIO):
+        self.file, self.arrow = file, load_pyarrow()
+        self.waiting: list[Any] = []
+        self.schema: Any = self.arrow.schema([])
+        self.writer: Any = None
+
+    def add(self, table: pd.DataFrame) -> None:
+        """Write some rows."""
+        rows = self.arrow.Table.from_pandas(table, preserve_index=False)
+        for place, column in enumerate(rows.columns):
+            if column.null_count == len(rows):
+                rows = rows.set_column(place, rows.schema.names[place], self.arrow.nulls(len(rows)))
+        self.waiting.append(rows)
+        if self.writer is None:
+            schemas = [self.schema, rows.schema]
+            self.schema = self.arrow.unify_schemas(schemas, promote_options="permissive")
+            if self.arrow.null() in self.schema.types:
+                return
+        self._write()
+
+    def close(self) -> None:
+        """Write the rows that wait, and what is behind the last one."""
+        fields = [
+            field.with_type(self.arrow.float64()) if field.type == self.arrow.null() else field
+            for field in self.schema
+        ]
+        self.schema = self.arrow.schema(fields)
+        self._write()
+        self.writer.close()
+
+    def drop(self) -> None:
+        """Write no more rows; the writer would do so by itself, once others have the file."""
+        if self.writer is not None:
+            self.writer.close()
+
+    def _write(self) -> None:
+        if self.writer is None:
+            self.writer = self.arrow.parquet.ParquetWriter(self.file, self.schema)
+        for rows in self.waiting:
+            self.writer.write_table(rows.cast(self.schema))
+        self.waiting = []
+
+
+WRITERS: dict[str, type[CsvWriter] | type[ParquetWriter]] = {
+    ".csv": CsvWriter,
+    ".parquet": ParquetWriter,
 }
