@@ -1,25 +1,12 @@
 """Results that several files of this room look at, and a browser that shows their pages."""
 
-import dataclasses
 import json
 
 import pytest
-from reports import (
-    CHROMIUM,
-    X,
-    Y,
-    chain_result,
-    dense_result,
-    huge_result,
-    labelled_result,
-    searched_dense_result,
-    small_result,
-    unjudged_result,
-    validated_result,
-)
+from report_pages import write_pages
+from reports import CHROMIUM, small_result
 
-from torchsparcs import History, load_result
-from torchsparcs.searching.refit import refit
+from torchsparcs import load_result
 
 TASKS = ("multiclass", "binary", "regression")
 
@@ -58,22 +45,8 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """Files by name: of each task, of a huge network, of a front and nothing else."""
-    folder = tmp_path_factory.mktemp("pages")
-    results = {task: small_result(task) for task in ("multiclass", "binary", "regression")}
-    results["huge"] = huge_result()
-    front = [dataclasses.replace(found, answers=None) for found in results["binary"].front]
-    results["bare"] = dataclasses.replace(
-        results["binary"], front=tuple(front), history=History(), attempts=()
-    )
-    results["chain"], results["chain_regression"] = chain_result(), chain_result("regression")
-    results["network"] = searched_dense_result()
-    results["dense"], results["validated"] = dense_result(), validated_result()
-    results["unjudged"], results["labels"] = unjudged_result(), labelled_result()
-    results["refitted"] = refit(
-        results["binary"], X, Y["binary"], steps=3, validation=2, progress=False, device="cpu"
-    )
-    return {name: result.report(folder / f"{name}.html") for name, result in results.items()}
+    """Files by the kind of search, and of a document."""
+    return write_pages(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.fixture(scope="module")

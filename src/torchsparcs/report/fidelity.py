@@ -16,7 +16,8 @@ def fidelity_section(result: SearchResult) -> str:
     kept = result.settings.get("fidelity")
     if kept is None:
         return ""
-    table = _table(["", "network", _name(kept)], _beside(kept), "The network beside its teacher")
+    measures = ["measure", "network", _name(kept)]
+    table = _table(measures, _beside(kept), "The network beside its teacher")
     has_labels = bool(kept["labels"])
     head = ["row", "network", _name(kept), *(["label"] if has_labels else [])]
     rows = [

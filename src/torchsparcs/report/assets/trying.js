@@ -34,7 +34,7 @@ function tryView(host) {
   if (!facts.is_table) return;
   for (const id of ["try-answer", "usual"]) byId(id).hidden = !program;
   tried = [];
-  if (!program) return missing(host, "This network is too large to run in the page: take a smaller one, or the code below.");
+  if (!program) return host.replaceChildren(make("li", { class: "rest missing" }, "This network is too large to run in the page: take a smaller one, or the code below."));
   const usual = usualRow(), answer = shownAnswer(runs(candidate, state.row));
   const ranked = [...new Set(program.fields)].map((place) => [place, swing(curveOf(candidate, usual, place, answer))]).sort((a, b) => b[1] - a[1]).map(([place]) => place);
   const items = ranked.filter((place) => program.numbers.length + program.told.length + program.codes.length && place !== undefined).map(tryColumn);
