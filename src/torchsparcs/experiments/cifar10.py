@@ -80,7 +80,7 @@ def draw(content: Content) -> Figures:
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("test accuracy, %")
     panels[0].legend(frameon=False, fontsize=8)
-    return {"accuracy": figure, "eigenvalues": plots.histograms((8, 5), eigenvalues)}
+    return {"accuracy": figure, "eigenvalues": plots.histograms(eigenvalues)}
 
 
 # --- what was to be seen --------------------------------------------------------------------------

@@ -205,8 +205,8 @@ def claims(content: Content) -> list[Claim]:
 
 def draw(content: Content) -> Figures:
     runs = content["results"]["runs"]
-    figure = plots.new_figure(5.5 * len(runs), 4)
-    panels: Any = figure.subplots(1, len(runs), sharey=True, squeeze=False)
+    figure = plots.new_figure(5.5, 3.6 * len(runs))
+    panels: Any = figure.subplots(len(runs), 1, sharey=True, squeeze=False)
     colours = (plots.BLUE, plots.ORANGE, plots.PURPLE, plots.RED)
     for axes, (name, own) in zip(panels.flat, runs.items(), strict=True):
         lines = [("linear head", np.array(own["linear"]["accuracy"]), plots.GREY)]
@@ -230,8 +230,7 @@ def draw(content: Content) -> Figures:
         ]
         for name, own in runs.items()
     ]
-    size = (8, 2.7 * len(runs))
-    return {"accuracy": figure, "eigenvalues": plots.histograms(size, eigenvalues)}
+    return {"accuracy": figure, "eigenvalues": plots.histograms(eigenvalues)}
 
 
 def rows(content: Content) -> list[list[str]]:

@@ -258,8 +258,8 @@ def claims(content: Content) -> list[Claim]:
 
 def draw(content: Content) -> Figures:
     results = content["results"]
-    figure = plots.new_figure(9, 3.6)
-    panels: Any = figure.subplots(1, 2)
+    figure = plots.new_figure(5.5, 6.4)
+    panels: Any = figure.subplots(2, 1)
     colours = {"l2": plots.ORANGE, "l1": plots.BLUE}
     for penalty, alpha in product(content["setting"]["penalties"], (LINEAR, BENT)):
         own = [

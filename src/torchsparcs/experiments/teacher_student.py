@@ -283,7 +283,7 @@ def is_in_two_families(run: Content) -> bool:
 
 def draw(content: Content) -> Figures:
     runs, tolerance = content["results"]["runs"], content["setting"]["tolerance"]
-    lines = []
+    columns = []
     for key, recipe in RECIPES.items():
         first, second = runs[key][0]["eigenvalues"]  # of the first seed, as in the paper
         layers = {
@@ -291,9 +291,9 @@ def draw(content: Content) -> Figures:
             "second hidden layer": second,
             "both": first + second,
         }
-        lines.append([(f"{recipe.name}: {n}", v, recipe.colour) for n, v in layers.items()])
-    eigenvalues = plots.histograms((10, 5), lines)
-    for left in eigenvalues.axes[::3]:
+        columns.append([(f"{recipe.name}: {n}", v, recipe.colour) for n, v in layers.items()])
+    eigenvalues = plots.histograms(list(zip(*columns, strict=True)))
+    for left in eigenvalues.axes[:: len(RECIPES)]:
         left.set_ylabel("neurons")
     pruning = plots.new_figure(5.5, 3.4 * len(RECIPES))
     panels: Any = pruning.subplots(len(RECIPES), 1)
