@@ -134,13 +134,13 @@ def claims(content: Content) -> list[Claim]:
     return [
         Claim(
             "a reading under which the first hidden layer switches off in every seed",
-            "; ".join(READINGS[key].name for key in first) or "none",
+            "; ".join(READINGS[key].name for key in first) or f"none of {len(runs)}",
             bool(first),
             (HISTOGRAMS,),
         ),
         Claim(
             "a reading under which the layer at work has eigenvalues in two families, every seed",
-            "; ".join(READINGS[key].name for key in apart) or "none",
+            "; ".join(READINGS[key].name for key in apart) or f"none of {len(runs)}",
             bool(apart),
             (HISTOGRAMS,),
         ),
@@ -152,7 +152,7 @@ def claims(content: Content) -> list[Claim]:
         ),
         Claim(
             f"one that leaves so few, with R² of at least about {PAPER_R2}",
-            "; ".join(READINGS[key].name for key in both) or "none",
+            "; ".join(READINGS[key].name for key in both) or f"none of {len(runs)}",
             bool(both),
             (PRUNING,),
         ),
