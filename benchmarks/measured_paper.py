@@ -10,11 +10,10 @@ from statistics import mean
 from marking import between
 
 from torchsparcs import experiments
+from torchsparcs.experiments.remarks import FITS
 from torchsparcs.experiments.teacher_student import layers_off
 from torchsparcs.experiments.verdicts import FILE
 from torchsparcs.experiments.writing import best
-
-FITS = 1e-3  # mean squared error, as a claim of `remarks` has it
 
 
 def teacher(found: dict) -> str:

@@ -20,19 +20,20 @@ HEAD = """# The paper, figure by figure
 One command for each experiment; `sparcs reproduce --list` says what there is and what it costs, and
 `--quick` runs a small version of it in minutes on two cores. Each writes its figures, a
 `results.json` with every plotted number, and the page that stands here; called again after an
-interruption it goes on where it stopped. What follows is the paper's own protocol, with the numbers
-as recorded in [docs/results](results). "The paper" is G. Peri, L. Chicchi, D. Fanelli, L.
-Giambagli, *Spectral Architecture Search for Neural Network Models*; its figures are counted from
-the first to the last. This page is written by `benchmarks/reproduction.py`.
+interruption it goes on where it stopped. What follows are full runs of the paper's own protocol,
+and where a run is not, its section says so; the numbers are recorded in [docs/results](results).
+"The paper" is G. Peri, L. Chicchi, D. Fanelli, L. Giambagli, *Spectral Architecture Search for
+Neural Network Models*; figures and tables have the numbers of the printed paper. This page is
+written by `benchmarks/reproduction.py`.
 """
 
 
 OVERVIEW = """## What is reproduced
 
-A part of the paper is *reproduced* where everything that the paper claims of it was seen, *in part*
-where some was, and *not reproduced* where nothing was; claims, and what was seen of them, stand
-below, experiment by experiment. In those tables "we" marks claims and limits that are our own.
-[Differences](differences.md) has what the paper says in two ways.
+A figure, table or remark is *reproduced* if we saw everything that the paper claims of it, *in
+part* if we saw some of it, and *not reproduced* if we saw none. Below, each experiment has a table
+of these claims and of what was seen; "we" marks claims and limits that are our own, which do not
+count here. [Differences](differences.md) lists where the paper says a thing in two ways.
 """
 
 
@@ -84,8 +85,8 @@ def durations() -> str:
     others = ", ".join(
         name for name in EXPERIMENTS if not any(name in runs for runs in timed.values())
     )
-    told = f" Not timed so: {others}." * bool(others)
-    return f"\nFull runs that were timed as a whole. {' '.join(sentences) or 'None.'}{told}\n"
+    told = f" No time of a whole run is recorded of {others}." * bool(others)
+    return f"\nHow long full runs took. {' '.join(sentences)}{told}\n"
 
 
 def narrow_extractors() -> str:

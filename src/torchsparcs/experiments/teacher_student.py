@@ -219,7 +219,7 @@ def claims(content: Content) -> list[Claim]:
     best = [run["r2_compact"] for run in own]
     return [
         Claim(
-            "a linear model does not do",
+            "a linear model is not enough",
             f"R² {spread(linear)}",
             max(linear) < 0.9,
             (HISTOGRAMS,),
@@ -243,13 +243,13 @@ def claims(content: Content) -> list[Claim]:
             (HISTOGRAMS,),
         ),
         Claim(
-            f"the paper's recipe: {PAPER_NEURONS} eigenvalues are enough for 5 % of the loss",
+            f"the paper's recipe: {PAPER_NEURONS} eigenvalues keep the loss within 5 %",
             f"{spread(kept, '{:.0f}')} are needed",
             max(kept) <= PAPER_NEURONS,
             (PRUNING,),
         ),
         Claim(
-            f"the paper's recipe: pruned, R² of at least about {PAPER_R2}",
+            f"the paper's recipe: R² is at least about {PAPER_R2} once pruned",
             f"R² {spread(pruned)}",
             min(pruned) >= PAPER_R2 - 0.005,
             (PRUNING,),
