@@ -10,6 +10,7 @@ from statistics import mean
 from marking import between
 
 from torchsparcs import experiments
+from torchsparcs.experiments.remarks import FITS
 from torchsparcs.experiments.teacher_student import layers_off
 from torchsparcs.experiments.verdicts import FILE
 from torchsparcs.experiments.writing import best
@@ -143,10 +144,61 @@ def verdicts(found: dict) -> str:
     words = [each["word"] for each in kept.values()]
     part = sum(word.startswith("reproduced in part") for word in words)
     whole = sum(word.startswith("reproduced") for word in words) - part
-    lost, waiting = (sum(w.startswith(start) for w in words) for start in ("not repr", "not run"))
+    lost, none = (sum(w.startswith(start) for w in words) for start in ("not repr", "not run"))
+    waiting = sum(bool(each["not_run"] or each["run_in_part"]) for each in kept.values())
     return (
-        f"of the paper's figures, tables and remarks that rest on experiments, {whole} are "
-        f"reproduced, {part} in part, {lost} are not, and {waiting} are not run in full yet"
+        f"of the {whole + part + lost + none} figures, tables and remarks of the paper that rest "
+        f"on experiments, {whole} are reproduced, {part} in part, and {lost} are not"
+        f"{f', and {none} are not run' * bool(none)}; for {waiting} of them a further experiment "
+        "has not been run, or not in full"
+    )
+
+
+def rho_range(found: dict) -> str:
+    """Of the page of differences: the weights for which every model of both targets fits."""
+    rows = found["remarks"]["results"]["range"]["rows"]
+    told = []
+    for penalty in ("l2", "l1"):
+        own = [row for row in rows if row["penalty"] == penalty and 1e-5 <= row["weight"] <= 1e-3]
+        lost = [row for row in own if max(row["mse"]) > FITS]
+        weights = sorted({row["weight"] for row in own} - {row["weight"] for row in lost})
+        most = max(max(row["mse"]) for row in own if row["weight"] in weights)
+        told.append(
+            f"with {penalty.upper()} every model fits at {', '.join(f'{w:g}' for w in weights)} "
+            f"(mean squared error at most {most:.0e})"
+        )
+        told += [
+            f"at {row['weight']:g} {sum(error > FITS for error in row['mse'])} of "
+            f"{len(row['mse'])} do not on the {'bent' if row['alpha'] else 'linear'} target "
+            f"({between(row['mse'], '.1e')})"
+            for row in lost
+        ]
+    return "; ".join(told)
+
+
+def shallow_first(found: dict) -> str:
+    """Of the same: how much runs through two or more hidden layers, without a penalty."""
+    depth = found["remarks"]["results"]["depth"]
+    one, two = (
+        between((100 * sum(shares[2:]) for shares in depth[key]["shares"]), ".0f")
+        for key in ("1 0", "2 0")
+    )
+    return (
+        f"of Σ‖Γ‖ {one} % runs through two or more hidden layers where the teacher has one, and "
+        f"{two} % where it has two"
+    )
+
+
+def equal_starts(found: dict) -> str:
+    """Of the same: equal weights over a whole training, in two precisions."""
+    runs = found["equal_starts"]["cpu"]["runs"]
+    single, double = runs["single"], runs["double"]
+    still = sum(apart < 1e-6 for apart in single["apart"])
+    return (
+        f"in single precision weights are {single['apart'][0]:.0e} apart after the first epoch, "
+        f"less than 1e-6 up to epoch {still}, and {single['apart'][-1]:.1f} at the end, of "
+        f"{len(single['apart'])} epochs (mean squared error {single['mse']:.1e}); in double "
+        f"precision {double['apart'][-1]:.0e} at the end ({double['mse']:.1e})"
     )
 
 

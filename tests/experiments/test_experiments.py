@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pytest
@@ -892,8 +892,19 @@ class TestVerdicts:
         monkeypatch.setitem(EXPERIMENTS, "scaling", fake)
         part = verdicts.Part("Figure 8", "", ("scaling", "another"))
         one = verdicts.verdict_of(part, {"scaling": {}})
-        assert one.sentence == f"{word}. Not run in full yet: another"
-        assert verdicts.verdict_of(part, {}).sentence == "not run in full yet"
+        assert one.sentence == f"{word}. Not run: another"
+        assert verdicts.verdict_of(part, {}).sentence == "not run in full"
+
+    def test_a_run_of_some_readings_is_named_and_not_judged(self):
+        some = readings.Setting(readings=("l1-5e-4-two", "notebook"))
+        other = {"experiment": "readings", "setting": plain(asdict(some))}
+        part = verdicts.Part("Figure 9", "", ("readings",))
+        found = verdicts.verdict_of(part, {}, [other])
+        assert found.sentence.startswith(
+            "not run in full. Run in part, and not judged here: readings (readings l1-5e-4-two, "
+            "notebook, not l2-two, l2-one, l1-5e-4-one, l1-1e-3-two"
+        )
+        assert found.not_run == found.seen == found.missed == ()
 
 
 class TestCommand:

@@ -278,7 +278,7 @@ def draw(content: Content) -> Figures:
         (f"{layer} layer, seed 0", first[f"{layer}_eigenvalues"], colour)
         for layer, colour in COLOURS.items()
     ]
-    return {"eigenvalues": plots.histograms((8, 3), [panels])}
+    return {"eigenvalues": plots.histograms([panels])}
 
 
 CIFAR100 = Experiment(

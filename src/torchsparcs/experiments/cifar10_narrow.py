@@ -205,8 +205,8 @@ def claims(content: Content) -> list[Claim]:
 
 def draw(content: Content) -> Figures:
     runs = content["results"]["runs"]
-    figure = plots.new_figure(5.5 * len(runs), 4)
-    panels: Any = figure.subplots(1, len(runs), sharey=True, squeeze=False)
+    figure = plots.new_figure(5.5, 3.6 * len(runs))
+    panels: Any = figure.subplots(len(runs), 1, sharey=True, squeeze=False)
     colours = (plots.BLUE, plots.ORANGE, plots.PURPLE, plots.RED)
     for axes, (name, own) in zip(panels.flat, runs.items(), strict=True):
         lines = [("linear head", np.array(own["linear"]["accuracy"]), plots.GREY)]
@@ -230,8 +230,7 @@ def draw(content: Content) -> Figures:
         ]
         for name, own in runs.items()
     ]
-    size = (8, 2.7 * len(runs))
-    return {"accuracy": figure, "eigenvalues": plots.histograms(size, eigenvalues)}
+    return {"accuracy": figure, "eigenvalues": plots.histograms(eigenvalues)}
 
 
 def rows(content: Content) -> list[list[str]]:
@@ -264,7 +263,7 @@ EXPERIMENT = Experiment(
     name="cifar10-narrow",
     shows="The paper's recipe on extractors of at most 400 features, for three penalty weights.",
     figures="Figures 16 and 17 and Table 1 of the paper, on extractors of the size of its own",
-    cost="52 models: 6 min on a GPU (estimated); needs CIFAR-10 in the folder data",
+    cost="52 models: an hour on an H200 (estimated); needs CIFAR-10 in the folder data",
     quick_cost="8 models on a part of the images: 5 min on two cores",
     full=Setting(),
     quick=QUICK,

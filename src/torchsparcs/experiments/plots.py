@@ -44,21 +44,21 @@ def draw_band(axes: "Axes", x: Any, mean: Any, std: Any, **line: Any) -> None:
     axes.fill_between(x, low, high, color=drawn.get_color(), alpha=0.2, linewidth=0)
 
 
-def histograms(
-    size: tuple[float, float], lines: Sequence[Sequence[tuple[str, Any, str]]]
-) -> "Figure":
-    """|λ| in lines of panels, each of a title, the values and a colour.
+def histograms(lines: Sequence[Sequence[tuple[str, Any, str]]]) -> "Figure":
+    """|λ| in lines of panels three inches wide, each of a title, the values and a colour.
 
-    The largest, and those that are exactly zero, are told in words.
+    The largest, and those that are exactly zero, are told in words. Two panels in a line can still
+    be read on a phone.
     """
-    figure = new_figure(*size)
+    figure = new_figure(3 * len(lines[0]), 2.4 * len(lines))
     grid: Any = figure.subplots(len(lines), len(lines[0]), squeeze=False)
     for axes, (title, values, colour) in zip(grid.flat, chain(*lines), strict=True):
         sizes = np.abs(np.asarray(values, dtype=float))
         top, zeros = sizes.max(), int((sizes == 0).sum())
-        axes.hist(sizes, bins=40, range=(0, max(top, 1e-12)), color=colour)
+        counts, *_ = axes.hist(sizes, bins=40, range=(0, max(top, 1e-12)), color=colour)
         axes.set_yscale("symlog", linthresh=1)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 5 * np.max(counts))  # the words stand above the bars
+        axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel("|eigenvalue|")
         text = f"largest {top:.2g}" + f"\n{zeros} of {len(sizes)} exactly zero" * (zeros > 0)
         axes.text(0.97, 0.95, text, transform=axes.transAxes, ha="right", va="top", fontsize=8)

@@ -134,13 +134,13 @@ def claims(content: Content) -> list[Claim]:
     return [
         Claim(
             "a reading under which the first hidden layer switches off in every seed",
-            "; ".join(READINGS[key].name for key in first) or "none",
+            "; ".join(READINGS[key].name for key in first) or f"none of {len(runs)}",
             bool(first),
             (HISTOGRAMS,),
         ),
         Claim(
             "a reading under which the layer at work has eigenvalues in two families, every seed",
-            "; ".join(READINGS[key].name for key in apart) or "none",
+            "; ".join(READINGS[key].name for key in apart) or f"none of {len(runs)}",
             bool(apart),
             (HISTOGRAMS,),
         ),
@@ -152,7 +152,7 @@ def claims(content: Content) -> list[Claim]:
         ),
         Claim(
             f"one that leaves so few, with R² of at least about {PAPER_R2}",
-            "; ".join(READINGS[key].name for key in both) or "none",
+            "; ".join(READINGS[key].name for key in both) or f"none of {len(runs)}",
             bool(both),
             (PRUNING,),
         ),
@@ -176,7 +176,7 @@ def draw(content: Content) -> Figures:
         for key, own in runs.items()
     ]
     height = math.ceil(len(runs) / 2)
-    pruning = plots.new_figure(9, 2.25 * height)
+    pruning = plots.new_figure(6, 2.4 * height)
     panels: Any = pruning.subplots(height, 2, squeeze=False)
     for axes in panels.flat[len(runs) :]:
         axes.axis("off")
@@ -190,7 +190,7 @@ def draw(content: Content) -> Figures:
                 alpha=0.3 if place else 1.0,
             )
         axes.set(title=READINGS[key].name, xlabel="hidden eigenvalues that are not set to zero")
-    return {"eigenvalues": plots.histograms((8, 2 * len(runs)), lines), "pruning": pruning}
+    return {"eigenvalues": plots.histograms(lines), "pruning": pruning}
 
 
 EXPERIMENT = Experiment(

@@ -178,8 +178,8 @@ def claims(content: Content) -> list[Claim]:
 
 
 def draw(content: Content) -> Figures:
-    figure = plots.new_figure(9, 3.8)
-    panels: Any = figure.subplots(1, len(KINDS), sharey=True)
+    figure = plots.new_figure(5.5, 7)
+    panels: Any = figure.subplots(len(KINDS), 1, sharey=True)
     for axes, (kind, colour) in zip(panels, KINDS.items(), strict=True):
         own = content["results"]["runs"][kind]
         for place, (width, seeds) in enumerate(own.items()):

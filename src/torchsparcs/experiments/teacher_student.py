@@ -219,7 +219,7 @@ def claims(content: Content) -> list[Claim]:
     best = [run["r2_compact"] for run in own]
     return [
         Claim(
-            "a linear model does not do",
+            "a linear model is not enough",
             f"R² {spread(linear)}",
             max(linear) < 0.9,
             (HISTOGRAMS,),
@@ -243,13 +243,13 @@ def claims(content: Content) -> list[Claim]:
             (HISTOGRAMS,),
         ),
         Claim(
-            f"the paper's recipe: {PAPER_NEURONS} eigenvalues are enough for 5 % of the loss",
+            f"the paper's recipe: {PAPER_NEURONS} eigenvalues keep the loss within 5 %",
             f"{spread(kept, '{:.0f}')} are needed",
             max(kept) <= PAPER_NEURONS,
             (PRUNING,),
         ),
         Claim(
-            f"the paper's recipe: pruned, R² of at least about {PAPER_R2}",
+            f"the paper's recipe: R² is at least about {PAPER_R2} once pruned",
             f"R² {spread(pruned)}",
             min(pruned) >= PAPER_R2 - 0.005,
             (PRUNING,),
@@ -283,7 +283,7 @@ def is_in_two_families(run: Content) -> bool:
 
 def draw(content: Content) -> Figures:
     runs, tolerance = content["results"]["runs"], content["setting"]["tolerance"]
-    lines = []
+    columns = []
     for key, recipe in RECIPES.items():
         first, second = runs[key][0]["eigenvalues"]  # of the first seed, as in the paper
         layers = {
@@ -291,9 +291,9 @@ def draw(content: Content) -> Figures:
             "second hidden layer": second,
             "both": first + second,
         }
-        lines.append([(f"{recipe.name}: {n}", v, recipe.colour) for n, v in layers.items()])
-    eigenvalues = plots.histograms((10, 5), lines)
-    for left in eigenvalues.axes[::3]:
+        columns.append([(f"{recipe.name}: {n}", v, recipe.colour) for n, v in layers.items()])
+    eigenvalues = plots.histograms(list(zip(*columns, strict=True)))
+    for left in eigenvalues.axes[:: len(RECIPES)]:
         left.set_ylabel("neurons")
     pruning = plots.new_figure(5.5, 3.4 * len(RECIPES))
     panels: Any = pruning.subplots(len(RECIPES), 1)

@@ -1,12 +1,12 @@
 """Every figure and table of the paper: what it shows, who repeats it, and with what outcome."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from torchsparcs.experiments import EXPERIMENTS
 from torchsparcs.experiments.experiment import Claim
-from torchsparcs.experiments.writing import Content
+from torchsparcs.experiments.writing import Content, changes
 from torchsparcs.files.reading import read_json
 
 FILE = "verdicts.json"
@@ -14,7 +14,7 @@ REPRODUCED, IN_PART, NOT, NOT_RUN = (
     "reproduced",
     "reproduced in part",
     "not reproduced",
-    "not run in full yet",
+    "not run in full",
 )
 
 
@@ -66,6 +66,7 @@ class Verdict:
     word: str
     seen: tuple[str, ...] = ()
     missed: tuple[str, ...] = ()
+    run_in_part: tuple[str, ...] = ()
     not_run: tuple[str, ...] = ()
 
     @property
@@ -74,14 +75,20 @@ class Verdict:
         parts = {
             "Seen": self.seen if self.word == IN_PART else (),
             "Not seen": self.missed,
-            "Not run in full yet": self.not_run if self.word != NOT_RUN else (),
+            "Run in part, and not judged here": self.run_in_part,
+            "Not run": self.not_run if self.word != NOT_RUN else (),
         }
         told = [f"{name}: {'; '.join(claims)}" for name, claims in parts.items() if claims]
         return ". ".join([self.word, *told])
 
 
-def verdict_of(part: Part, records: Mapping[str, Content]) -> Verdict:
-    """The verdict on ``part`` by the claims of the ``records`` of experiments run in full."""
+def verdict_of(
+    part: Part, records: Mapping[str, Content], others: Sequence[Content] = ()
+) -> Verdict:
+    """The verdict on ``part`` by the claims of the ``records`` of experiments run in full.
+
+    ``others`` are records under other settings: they are named where there is no full one.
+    """
     if not part.experiments:
         return Verdict(part.instead)
     run = [name for name in part.experiments if name in records]
@@ -95,15 +102,25 @@ def verdict_of(part: Part, records: Mapping[str, Content]) -> Verdict:
         tuple(f"{claim.says} ({claim.found})" for claim in claims if claim.held == held)
         for held in (True, False)
     )
-    not_run = tuple(name for name in part.experiments if name not in records)
+    begun = {
+        name: [other for other in others if other["experiment"] == name]
+        for name in part.experiments
+        if name not in records
+    }
+    run_in_part = tuple(
+        f"{name} ({'; '.join(changes(EXPERIMENTS[name], other))})"
+        for name, own in begun.items()
+        for other in own
+    )
+    not_run = tuple(name for name, own in begun.items() if not own)
     word = NOT_RUN if not claims else REPRODUCED if not missed else IN_PART if seen else NOT
-    return Verdict(word, seen, missed, not_run)
+    return Verdict(word, seen, missed, run_in_part, not_run)
 
 
 def recorded_verdicts() -> dict[str, Verdict]:
     """Those on the records that this version was released with, by the name of the part."""
     content = read_json(Path(__file__).parent / FILE)
-    names = ("seen", "missed", "not_run")
+    names = ("seen", "missed", "run_in_part", "not_run")
     return {
         name: Verdict(row["word"], *(tuple(row[key]) for key in names))
         for name, row in content.items()

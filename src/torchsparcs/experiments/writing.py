@@ -71,21 +71,29 @@ def written_page(experiment: "Experiment", content: Content, figures: str = "") 
         **content["results"],
         **experiment.page_names,
         "experiment": experiment,
-        "changes": _changes(experiment, content),
+        "changes": changes(experiment, content),
         "claims": experiment.claims(content),
     }
     text = pages.get_template("page.md").render(known)
     return text.replace("](", f"]({figures}").rstrip() + "\n"
 
 
-def _changes(experiment: "Experiment", content: Content) -> list[str]:
+def changes(experiment: "Experiment", content: Content) -> list[str]:
     """What differs from the full protocol."""
     full, used = plain(asdict(experiment.full)), content["setting"]
     return [
-        f"{name.replace('_', ' ')} {_short(used[name])} for {_short(full[name])}"
+        f"{name.replace('_', ' ')} {_change(used[name], full[name])}"
         for name in full
         if name in used and used[name] != full[name] and name != "data"
     ]
+
+
+def _change(used: Any, full: Any) -> str:
+    """Of words those that were left out; of all else what it is, and what it would be."""
+    if isinstance(full, list) and {*map(type, full)} == {str}:
+        left = [word for word in full if word not in used]
+        return f"{', '.join(used)}, not {', '.join(left)}"
+    return f"{_short(used)} for {_short(full)}"
 
 
 def _short(value: Any) -> str:
