@@ -7,6 +7,7 @@ judge: the test rows of `tables.py` are not touched. A network of a budget is th
 search itself expects most of. Differences are paired by table.
 
     python benchmarks/ablation.py --tables FOLDER --workers 2 [--resume]
+    python benchmarks/ablation.py --tables FOLDER --parts whole knots steps --name tried
 
 `measured.py` writes what was found into docs/concepts/recipe.md.
 """
@@ -130,13 +131,13 @@ PARTS = {
     "decays": Part("weight decays by folds", {"DECAYS": (1e-3,), "NEIGHBOURS": (1.0,)}),
     "dropout": Part("training with input dropout too", ways=("asleep",)),
     "forest": Part("a forest as a teacher", {"lessons": _nobody}),
-    "larger": Part("plain networks of more than 1,200 numbers", {"MOST_DRAWN": 0}),
     "turns": Part("more turns where rows are many", {"DEEP_ROWS": math.inf}),
     "knots": Part("hinges at the quartiles of columns", is_more=True, columns=knots),
     "steps": Part("steps at the quartiles of columns", is_more=True, columns=steps),
     "ranks": Part("columns by their ranks", is_more=True, columns=ranks),
     "tails": Part("tails of columns bent", is_more=True, columns=tails),
     "logarithm": Part("the logarithm of skewed targets", is_more=True, target=logarithm),
+    "larger": Part("larger plain networks, however they do", {"CLEARLY": 0.0}, is_more=True),
 }
 
 
@@ -266,14 +267,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", type=Path, required=True, help="folder of tables")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these tables")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    own = [part for part, about in PARTS.items() if not about.is_more]
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=own)
+    parser.add_argument("--name", default="ablation", help="of the record")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--resume", action="store_true", help="do only what is not recorded")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     names = arguments.only or list(listed(arguments.tables))
     units = measured_units(
-        "ablation",
+        arguments.name,
         [f"{name} {part}" for name in names for part in arguments.parts],
         partial(measured, arguments.tables),
         out=arguments.out,

@@ -245,7 +245,7 @@ def parts(found: Records) -> str:
 
 
 def tried(found: Records) -> str:
-    return f"\n\n{table_of_parts(found['ablation']['cpu'], is_more=True)}\n\n"
+    return f"\n\n{table_of_parts(found['tried']['cpu'], is_more=True)}\n\n"
 
 
 # --- tables as they are ---------------------------------------------------------------------------
