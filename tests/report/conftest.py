@@ -43,7 +43,7 @@ def browser():
         opened.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pages(tmp_path_factory):
     """Files by the kind of search, and of a document."""
     return write_pages(tmp_path_factory.mktemp("pages"))
