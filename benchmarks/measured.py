@@ -23,6 +23,15 @@ from measured_costs import (
     latency_table,
     search_times,
 )
+from measured_growth import (
+    cnn_cost,
+    cnn_latency,
+    conv_depth,
+    growth_of_searches,
+    growth_shared,
+    growth_table,
+    population,
+)
 from measured_paper import (
     all_at_once,
     head,
@@ -45,6 +54,7 @@ PAGES = (
     DOCS.parent / "README.md",
     DOCS / "is-it-for-me.md",
     DOCS / "results.md",
+    DOCS / "scaling.md",
     DOCS / "differences.md",
     DOCS / "how-to" / "explaining.md",
     DOCS / "concepts" / "limits.md",
@@ -251,6 +261,13 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         in_other_sizes,
         int8,
         search_times,
+        growth_table,
+        growth_of_searches,
+        growth_shared,
+        population,
+        cnn_cost,
+        cnn_latency,
+        conv_depth,
     )
 }
 
