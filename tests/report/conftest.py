@@ -44,9 +44,14 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def pages(tmp_path_factory):
-    """Files by the kind of search, and of a document."""
+def written(tmp_path_factory):
     return write_pages(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture
+def pages(written):
+    """Files by the kind of search, and of a document; a test may add its own."""
+    return {**written}
 
 
 @pytest.fixture(scope="module")
