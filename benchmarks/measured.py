@@ -25,6 +25,15 @@ from measured_costs import (
     latency_table,
     search_times,
 )
+from measured_growth import (
+    cnn_cost,
+    cnn_latency,
+    conv_depth,
+    growth_of_searches,
+    growth_shared,
+    growth_table,
+    population,
+)
 from measured_paper import (
     all_at_once,
     equal_starts,
@@ -50,6 +59,7 @@ PAGES = (
     DOCS.parent / "README.md",
     DOCS / "is-it-for-me.md",
     DOCS / "results.md",
+    DOCS / "scaling.md",
     DOCS / "differences.md",
     DOCS / "how-to" / "columns.md",
     DOCS / "how-to" / "explaining.md",
@@ -310,6 +320,13 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         search_times,
         parts,
         tried,
+        growth_table,
+        growth_of_searches,
+        growth_shared,
+        population,
+        cnn_cost,
+        cnn_latency,
+        conv_depth,
     )
 }
 

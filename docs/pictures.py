@@ -3,8 +3,9 @@
     python docs/pictures.py
 
 The table and the search are those of the tutorial: its first blocks are run. A picture carries the
-digest of what it depends on, that tutorial's blocks and the assets of the report, and a test
-compares it: after a change of either the pictures are to be taken again.
+digest of what it depends on, that tutorial's blocks and all of the report that makes the page, and
+the sentence it shows. A test compares both with today's report and with what the tutorial says:
+after a change of either the pictures are to be taken again.
 """
 
 import hashlib
@@ -23,7 +24,8 @@ from PIL.PngImagePlugin import PngInfo
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures"
 TUTORIAL = ROOT / "docs" / "tutorials" / "report.md"
-ASSETS = ROOT / "src" / "torchsparcs" / "report" / "assets"
+REPORTS = ROOT / "src" / "torchsparcs" / "report"
+ELSEWHERE = {"__init__", "document", "excerpt", "figures", "notebook", "plot", "tensorboard"}
 REPORT = "runs/friedman/report.html"
 # What is shown of the page: a name, and parts beside or below each other, by their titles.
 PARTS = {
@@ -46,7 +48,9 @@ def blocks() -> list[tuple[str, str]]:
 def digest() -> str:
     """Of all that decides what the pictures show, but for how searches go."""
     parts = [text.encode() for _, text in blocks()]
-    parts += [path.read_bytes() for path in sorted(ASSETS.iterdir())]
+    parts += [path.read_bytes() for path in sorted((REPORTS / "assets").iterdir())]
+    modules = sorted(path for path in REPORTS.glob("*.py") if path.stem not in ELSEWHERE)
+    parts += [path.read_bytes() for path in modules]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
@@ -59,9 +63,10 @@ def search(folder: Path) -> None:
         subprocess.run([*runner[language], text], cwd=folder, env=environment, check=True)
 
 
-def keep(image: bytes, name: str, shown: str) -> None:
+def keep(image: bytes, name: str, shown: str, said: str) -> None:
     info = PngInfo()
     info.add_text("shows", shown)
+    info.add_itxt("says", said)
     few = Image.open(io.BytesIO(image)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     few.save(FIGURES / f"report_{name}.png", optimize=True, pnginfo=info)
 
@@ -80,7 +85,9 @@ def take(report: Path) -> None:
             page = browser.new_page(viewport=size, device_scale_factor=scale, color_scheme=scheme)
             page.goto(report.absolute().as_uri())
             page.wait_for_timeout(500)
-            keep(page.screenshot(), name, shown)
+            said = page.text_content("header").strip()
+            said = " ".join(said.replace("\u00a0", " ").replace("\u2011", "-").split())
+            keep(page.screenshot(), name, shown, said)
             if name != "wide":
                 continue
             page.evaluate(
@@ -92,7 +99,7 @@ def take(report: Path) -> None:
                 top = max(min(box["y"] for box in boxes) - MARGIN, 0)
                 bottom = max(box["y"] + box["height"] for box in boxes) + MARGIN
                 clip = {"x": 30, "y": top, "width": width - 60, "height": bottom - top}
-                keep(page.screenshot(clip=clip, full_page=True), part, shown)
+                keep(page.screenshot(clip=clip, full_page=True), part, shown, said)
         browser.close()
 
 

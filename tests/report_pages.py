@@ -46,6 +46,7 @@ def results_by_kind() -> dict[str, SearchResult]:
         binary, front=tuple(front), history=History(), attempts=()
     )
     results["chain"], results["chain_regression"] = chain_result(), chain_result("regression")
+    results["deep"] = chain_result(hidden=(6,) * 12, sizes=(2000, 1000))
     results["network"] = searched_dense_result()
     results["dense"], results["validated"] = dense_result(), validated_result()
     results["unjudged"], results["labels"] = unjudged_result(), labelled_result()

@@ -139,17 +139,21 @@ def labelled_result() -> SearchResult:
 
 
 @cache
-def chain_result(task: str = "multiclass") -> SearchResult:
+def chain_result(
+    task: str = "multiclass",
+    hidden: tuple[int, ...] = (6, 8),
+    sizes: tuple[int, ...] = (200, 60),
+) -> SearchResult:
     """A small CNN, trained for two epochs and cut to three sizes; what they answer is made up."""
     torch.manual_seed(0)
     images = torch.randn(60, 1, 6, 6)
     values = images.mean(dim=(1, 2, 3))
     y = values if task == "regression" else (values > 0).long() + (values > 0.2)
-    trained = SpectralCNN([1, 6, 8, 1 if task == "regression" else 3])
+    trained = SpectralCNN([1, *hidden, 1 if task == "regression" else 3])
     config = TrainConfig(epochs=2, batch_size=20, task=task, eigenvalue_lr_scale=10)
     history = train(trained, (images, y), config, validation=(images, y), progress=False)
     network = extract(trained)
-    sizes = (network.parameter_count, 200, 60)
+    sizes = (network.parameter_count, *sizes)
     cut = [with_fewer_channels(network, (images, y), task, size) for size in sizes]
     return network_result(trained, cut, (images, y), history, task)
 

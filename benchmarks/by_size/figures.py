@@ -1,6 +1,7 @@
 """The pictures of docs/tables.md: a dot for each table, the curves, and critical differences."""
 
 import math
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,7 +35,7 @@ DOTS = {
 def beside_mlps(found: dict, path: Path, shown: Shown) -> None:
     """The picture of the README: how large and how good beside plain MLPs, a dot for each table."""
     tables = {name: table for name, table in found["tables"].items() if table["ratio"]}
-    figure, axis = plt.subplots(figsize=(WIDE, 4.6))
+    figure, axis = plt.subplots(figsize=(WIDE, 5))
     for table in tables.values():
         ratio, (mean, error) = table["ratio"], table["against_mlp"]
         spread = math.exp(table["log_ratio_error"] or 0)
@@ -51,12 +52,27 @@ def beside_mlps(found: dict, path: Path, shown: Shown) -> None:
     axis.set_ylabel("our best test score − best MLP's")
     axis.set_xticks([0.125, 0.25, 0.5, 1], ["⅛", "¼", "½", "1"])
     axis.minorticks_off()
-    axis.set_title("one dot per table: further left is smaller, higher is better", fontsize=10)
+    axis.set_title(
+        f"{len(tables)} of {len(found['tables'])} tables: those where an MLP beats the linear "
+        "model\na dot each; further left is smaller, higher is better",
+        fontsize=10,
+    )
+    beside = {"fontsize": 8, "transform": axis.get_xaxis_transform()}
+    axis.text(found["ratio"], 0.03, f" mean {found['ratio']:.2f}", color=OURS, **beside)
+    axis.text(1, 0.96, "same size ", ha="right", va="top", **beside)
+    without = [name for name in found["tables"] if name not in tables]
+    axis.set_xlabel(f"{axis.get_xlabel()}\n\n{absent(without)}")
     name_dots(
         axis, {name: (table["ratio"], table["against_mlp"][0]) for name, table in tables.items()}
     )
     save(figure, path, shown)
     plt.close(figure)
+
+
+def absent(names: list[str]) -> str:
+    """Which tables have no dot."""
+    told = f"no dot, as no MLP beats the linear model: {', '.join(names)}" if names else ""
+    return textwrap.fill(told, 62)
 
 
 def name_dots(axis: plt.Axes, dots: dict[str, tuple[float, float]]) -> None:
@@ -117,7 +133,7 @@ def curves(found: dict, path: Path, shown: Shown) -> None:
     """Test score against parameters on every table, mean and standard error over the splits."""
     tables, across = found["tables"], 2
     down = -(-len(tables) // across)
-    size = (WIDE, 2.1 * down + 0.7)
+    size = (WIDE, 2.2 * down + 0.9)
     figure, axes = plt.subplots(down, across, figsize=size, squeeze=False)
     for axis, (name, table) in zip(axes.flat, tables.items(), strict=False):
         scores: list[float] = []
@@ -136,15 +152,18 @@ def curves(found: dict, path: Path, shown: Shown) -> None:
         high = max(scores)
         low = min(linear, high) - 0.6 * max(high - linear, 0.02)  # what is far below is left out
         axis.set(xscale="log", ylim=(low, high + 0.1 * (high - low)))
-        axis.set_title(name, fontsize=9)
-        axis.tick_params(labelsize=7)
+        axis.set_title(name, fontsize=12)
+        axis.set_xticks([10, 1_000, 100_000], ["10", "1,000", "100,000"])
+        axis.minorticks_off()
+        axis.locator_params(axis="y", nbins=4)
+        axis.tick_params(labelsize=10)
         axis.grid(alpha=0.3)
     for axis in axes.flat[len(tables) :]:
         axis.axis("off")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), ncols=3, loc="upper center", fontsize=9)
-    figure.supxlabel("parameters (boosting: bytes / 4)", fontsize=9)
-    figure.supylabel("test accuracy or R²", fontsize=9)
-    save(figure, path, shown, top=1 - 0.55 / size[1])
+    figure.legend(*axes[0][0].get_legend_handles_labels(), ncols=3, loc="upper center", fontsize=11)
+    figure.supxlabel("parameters (boosting: bytes / 4)", fontsize=11)
+    figure.supylabel("test accuracy or R²", fontsize=11)
+    save(figure, path, shown, top=1 - 0.7 / size[1])
     plt.close(figure)
 
 

@@ -1,4 +1,4 @@
-"""The figure of the comparison: test score against parameters, task by task."""
+"""The figure of the comparison: test score against parameters, task by task, two lines each."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +12,11 @@ from records import Contest, runs_of, tasks_of
 
 OURS = "torchsparcs"
 LEGEND = 0.6  # inches
+BEST = "the best of all neighbours at each size"
 
 
 def draw(contest: Contest, path: Path, shown: Mapping[str, bytes] | None = None) -> None:
-    """Ours beside all others; a task that nobody finished is left out."""
+    """Ours beside the best of all others; a task that nobody finished is left out."""
     tasks = [
         task
         for task in tasks_of(contest)
@@ -28,23 +29,25 @@ def draw(contest: Contest, path: Path, shown: Mapping[str, bytes] | None = None)
     axes = figure.subplots(rows, columns, squeeze=False)
     handles = {}
     for axis, task in zip(axes.flat, tasks, strict=False):
-        for name in sorted(contest, key=lambda name: name == OURS):  # ours on top
-            runs = finished(runs_of(contest, name, task))
-            if not runs:
+        for is_ours, label, points in (
+            (False, BEST, best_of_others(contest, task)),
+            (True, OURS, curve(finished(runs_of(contest, OURS, task)))),
+        ):
+            if not points:
                 continue
-            sizes, scores, errors = zip(*curve(runs), strict=True)
-            ours = name == OURS
-            label = name if ours else "each neighbour (the tables below name them)"
+            sizes, scores, errors = zip(*points, strict=True)
             handles[label] = axis.errorbar(
                 sizes,
                 scores,
-                yerr=errors if len(runs) > 1 else None,
-                color=drawing.OURS if ours else drawing.MIDDLE,
-                marker="o" if ours else ".",
-                markersize=4 if ours else 3,
-                linewidth=2 if ours else 0.8,
+                yerr=errors if any(errors) else None,
+                color=drawing.OURS if is_ours else drawing.ORANGE,
+                drawstyle="default" if is_ours else "steps-post",
+                linestyle="-" if is_ours else "--",
+                marker="o" if is_ours else "s",
+                markersize=4 if is_ours else 3,
+                linewidth=2 if is_ours else 1.2,
                 elinewidth=0.6,
-                zorder=3 if ours else 2,
+                zorder=3 if is_ours else 2,
             )
         axis.set(title=task, xscale="log", ylim=limits(contest, task))
         axis.set_xlabel("parameters", fontsize=9)
@@ -56,6 +59,16 @@ def draw(contest: Contest, path: Path, shown: Mapping[str, bytes] | None = None)
     order = sorted(handles, key=lambda label: label != OURS)
     figure.legend([handles[label] for label in order], order, loc="upper center", fontsize=9)
     drawing.save(figure, path, shown or {}, top=1 - LEGEND / height)
+
+
+def best_of_others(contest: Contest, task: str) -> list[tuple[float, float, float]]:
+    """Of the neighbours' mean points those that score higher than all smaller ones."""
+    others = (curve(finished(runs_of(contest, name, task))) for name in contest if name != OURS)
+    found: list[tuple[float, float, float]] = []
+    for point in sorted((point for points in others for point in points), key=lambda p: p[:2]):
+        if not found or point[1] > found[-1][1]:
+            found.append(point)
+    return found
 
 
 def limits(contest: Contest, task: str) -> tuple[float, float]:

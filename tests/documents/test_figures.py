@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -97,7 +98,17 @@ def test_the_moving_picture_is_that_of_its_record(monkeypatch):
 
 def test_pictures_of_the_report_are_of_todays_report():
     pictures = runpy.run_path(str(DOCS / "pictures.py"))
+    tutorial = pictures["TUTORIAL"].read_text()
+    size, linear = re.search(r"size +(\d+) parameters \(linear model: (\d+) par", tutorial).groups()
+    score, judged = re.search(r"R² ([\d.]+ ± [\d.]+) exp\S+ on new rows; (\S+)", tutorial).groups()
     for path in pictures["PATHS"]:
         with Image.open(path) as picture:
-            kept = picture.info.get("shows")
-        assert kept == pictures["digest"](), f"{path.name} is older than the report: {AGAIN}"
+            kept = picture.info
+        assert kept["shows"] == pictures["digest"](), (
+            f"{path.name} is older than the report: {AGAIN}"
+        )
+        for number in (f"A network of {size} parameters", score, f"has R² {judged}"):
+            assert number in kept["says"], f"{path.name} shows other numbers than the tutorial"
+        assert f"linear model{linear}" in kept["says"].replace(" ", "").replace(
+            "linearm", "linear m"
+        )

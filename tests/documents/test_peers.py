@@ -510,7 +510,7 @@ class TestPage:
         assert "made-up 1.0" in text
         figure = (docs / "figures" / "comparison.svg").read_text()
         assert "stroke: var(--ours)" in figure
-        assert "each neighbour" in figure
+        assert "the best of all neighbours at each size" in figure
         stamped = dict(STAMP.findall(figure))
         assert {*stamped} == {f"results/peers/{p.name}" for p in results.iterdir()}
 

@@ -43,10 +43,15 @@ def browser():
         opened.close()
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """Files by the kind of search, and of a document."""
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
     return write_pages(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture
+def pages(written):
+    """Files by the kind of search, and of a document; a test may add its own."""
+    return {**written}
 
 
 @pytest.fixture(scope="module")

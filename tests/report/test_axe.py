@@ -38,5 +38,5 @@ class TestAxe:
 
 def test_every_kind_of_page_is_recorded_without_a_finding(pages):
     (found,) = json.loads(RECORD.read_text()).values()
-    assert sorted(found["pages"]) == sorted(pages), "run benchmarks/axe.py"
+    assert sorted(found["pages"]) == sorted(pages), "run benchmarks/accessible.py"
     assert found["violations"] == {}

@@ -549,6 +549,50 @@ def test_at_least_four_ticks_on_a_phone(visit, name):
         assert left["x"] + left["width"] <= right["x"]
 
 
+@pytest.mark.parametrize("name", ["chain", "chain_regression", "network"])
+def test_ticks_say_where_they_are(visit, name):
+    page = visit(name, 1000)
+    for figure in ("loss", "recruited"):
+        ticks = page.locator(f"#{figure}-figure text[text-anchor=end]:not(:text('epoch'))").all()
+        heights = [float(tick.get_attribute("y")) for tick in ticks]
+        values = [float(tick.text_content().replace("−", "-")) for tick in ticks]
+        line = np.polyfit(heights, values, 1)
+        assert np.allclose(np.polyval(line, heights), values, atol=1e-6 * np.ptp(values))
+        assert figure == "loss" or all(value == round(value) for value in values)
+
+
+def test_a_deep_chain_on_a_phone(visit):
+    page = visit("deep", 390)
+    labels = page.locator("#architecture-figure text.strong").all()
+    boxes = [label.bounding_box() for label in labels]
+    assert len(boxes) > 5
+    for left, right in pairwise(boxes):
+        assert left["x"] + left["width"] < right["x"]
+    assert page.locator("#recruited-figure .legend li").all_text_contents() == [
+        "hidden 1", "hidden 2 to 11", "hidden 12"
+    ]  # fmt: skip
+    history = chain_result(hidden=(6,) * 12, sizes=(2000, 1000)).history
+    states = [values for _, values in history.snapshots]
+    asleep = [
+        layer for layer in range(12)
+        if not any(state[f"hidden_eigenvalues.{layer}"].any() for state in states)
+    ]  # fmt: skip
+    assert page.locator("#eigenvalue-figure svg").count() == 12 - len(asleep)
+    assert page.locator("#eigenvalue-figure p").count() == bool(asleep)
+
+
+@pytest.mark.parametrize("width", [390, 1088])
+def test_no_line_of_code_is_cut(visit, pages, tmp_path, width):
+    small_result("multiclass").save(tmp_path / "run")
+    pages["runs"] = small_result("multiclass").report(tmp_path / "run" / "page.html")
+    page = visit("runs", width)
+    widths = page.eval_on_selector_all(
+        "pre", "all => all.map((e) => e.scrollWidth - e.clientWidth)"
+    )
+    assert page.locator("pre:visible").count() == 2
+    assert max(widths) == 0
+
+
 @pytest.mark.parametrize("width", [1000, 1300])
 def test_the_comparison_is_never_cut(visit, width):
     page = visit("multiclass", width)

@@ -17,8 +17,8 @@ SET = """([id, value]) => { const input = document.getElementById(id);
     input.value = value; input.dispatchEvent(new Event("input")); }"""
 HERE = Path(__file__).parent
 # Those that differ in what is drawn and told.
-KINDS = ("multiclass", "regression", "chain", "chain_regression", "network", "bare", "unjudged",
-         "labels", "huge", "bytes", "teacher", "unfinished")  # fmt: skip
+KINDS = ("multiclass", "regression", "chain", "chain_regression", "deep", "network", "bare",
+         "unjudged", "labels", "huge", "bytes", "teacher", "unfinished")  # fmt: skip
 CONTRASTS, STUMBLES = ((HERE / name).read_text() for name in ("contrasts.js", "stumbles.js"))
 
 

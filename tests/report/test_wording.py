@@ -110,7 +110,8 @@ def test_the_words_of_a_network_whose_scores_are_not_corrected():
     small, best = result.smallest(), result.best()
     facts = facts_of(result)
     assert facts["headline"] == (
-        f"A linear model of {small.parameters} parameters gets 85.0 % of held-out rows right."
+        f"A linear convolutional network of {small.parameters} parameters gets 85.0 % of held-out "
+        "rows right."
     )
     assert facts["verdict"] == (
         f"This network has {ratio_words(best.parameters, small.parameters)} times fewer parameters "
@@ -120,7 +121,9 @@ def test_the_words_of_a_network_whose_scores_are_not_corrected():
     assert facts["data"] == "54 rows, 1 × 6 × 6 inputs, 3 classes of y"
     assert facts["judged_by"] == "60 held-out rows"
     whole = facts_of(dataclasses.replace(result, front=(best,)))
-    assert whole["headline"].startswith(f"A network of {best.parameters:,} parameters gets")
+    assert whole["headline"].startswith(
+        f"A convolutional network of {best.parameters:,} parameters gets"
+    )
     assert whole["verdict"].startswith("It was picked by the same rows")
 
 

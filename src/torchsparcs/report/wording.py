@@ -72,6 +72,16 @@ def is_linear(candidate: Candidate) -> bool:
     return len(network.widths) == 2
 
 
+def kind_words(candidate: Candidate) -> str:
+    """A linear model, a network, or either of convolutions."""
+    network, is_plain = candidate.network, not is_linear(candidate)
+    if isinstance(network, CompactChain) and any(
+        "Conv" in type(layer).__name__ for layer in network.layers
+    ):
+        return "convolutional network" if is_plain else "linear convolutional network"
+    return "network" if is_plain else "linear model"
+
+
 def shape_words(result: SearchResult) -> str:
     """What a row is: the columns of a table, or the shape that a network takes."""
     if result.preprocessing is not None:
@@ -114,8 +124,7 @@ def columns_words(result: SearchResult, candidate: Candidate) -> str:
 
 def headline(result: SearchResult, candidate: Candidate) -> str:
     """The answer in one sentence."""
-    kind = "linear model" if is_linear(candidate) else "network"
-    size = f"A {kind} of {counted(candidate.parameters, 'parameter')}"
+    size = f"A {kind_words(candidate)} of {counted(candidate.parameters, 'parameter')}"
     if result.preprocessing is not None:
         size = f"{size} {columns_words(result, candidate)}"
     score, is_expected = candidate.told, candidate.expected is not None

@@ -117,8 +117,10 @@ function architectureView(host) {
   const bandGroup = draw("g", {}), nodeGroup = draw("g", {});
   for (const band of scene.bands) bandGroup.append(bandShape(band, columns, middle, arcs, tall));
   const all = layers.map((layer, depth) => layerShape(layer, depth, last, columns[depth], rows[depth], pitch, nodeGroup));
+  const every = Math.ceil(34 / gap); // of many layers some have room for their names
   layers.forEach((layer, depth) => {
     const y = arcs + tall + 24;
+    if (depth % last && (depth % every || last - depth < every)) return;
     const name = isTight ? layer.name.replace("puts", "").replace("hidden ", "h") : layer.name;
     svg.append(text(columns[depth].x, y, name, { class: "strong", "text-anchor": "middle" }),
       text(columns[depth].x, y + 17, isTight ? layer.tight : layer.count, { "text-anchor": "middle" }));

@@ -57,11 +57,13 @@ function recruitedView(host) {
   if (!growth || !growth.recruited.length || !growth.recruited[0].length) return host.replaceChildren();
   const layers = growth.recruited[0].map((_, layer) => growth.recruited.map((counts) => counts[layer]));
   const most = Math.max(1, ...layers.flat());
-  const styles = ["blue", "orange", "green"];
+  const styles = ["blue", "orange", "green"], last = layers.length - 1; // of many layers only the ends are told apart
+  const styleOf = (i) => (last < 3 ? { style: styles[i], name: `hidden ${i + 1}` }
+    : i === 0 || i === last ? { style: styles[i && 1], name: `hidden ${i + 1}` } : { style: "faint", name: i === 1 ? `hidden 2 to ${last}` : "" });
   lineChart(host, { label: `Recruited ${facts.unit}s over training; at the end ${layers.map((counts, i) => `${counts[counts.length - 1]} in hidden layer ${i + 1}`).join(", ")}`,
     x: overTraining(growth),
-    y: { from: 0, to: most * 1.12, name: `recruited ${facts.unit}s` },
-    series: layers.map((counts, i) => ({ points: counts.map((count, e) => [growth.epochs[e], count]), style: styles[i % 3], name: `hidden ${i + 1}` })) });
+    y: { from: 0, to: most * 1.12, counts: true, name: `recruited ${facts.unit}s` },
+    series: layers.map((counts, i) => ({ points: counts.map((count, e) => [growth.epochs[e], count]), ...styleOf(i) })) });
 }
 
 function trainingWords() {
@@ -74,20 +76,34 @@ function trainingWords() {
       (known(growth.score).length ? "" : " Scores are taken after training, on rows that were kept aside: they are on the front.");
 }
 
+// 1 to 3, 5: of ascending numbers.
+function ranges(numbers) {
+  const runs = [];
+  for (const number of numbers) {
+    const run = runs[runs.length - 1];
+    if (run && run[1] === number - 1) run[1] = number; else runs.push([number, number]);
+  }
+  return runs.map(([from, to]) => (from === to ? `${from}` : `${from} to ${to}`)).join(", ");
+}
+
 function eigenvalueView(host) {
   const growth = growthOf(chosen());
   byId("eigenvalues").hidden = chosen().member < 0;
   if (!growth || !growth.layers.length) return missing(host, "No eigenvalues were recorded in this run.");
   host.replaceChildren();
   const stop = epochStop();
+  const isAsleep = (layer) => layer.recruited.every((count) => count === 0);
+  const asleep = growth.layers.flatMap((layer, i) => (isAsleep(layer) ? [i + 1] : []));
+  if (asleep.length) host.append(make("p", { class: "note" }, `Hidden ${ranges(asleep)}: exactly zero at every epoch.`));
   growth.layers.forEach((layer, i) => {
+    if (isAsleep(layer)) return;
     const place = host.appendChild(make("div", { class: "figure" }));
     const { counts, from, to } = layer.histogram, own = counts[stop], zeros = layer.width - layer.recruited[stop];
     const most = Math.max(4, ...own);
     const words = `${whole(zeros)} of ${whole(layer.width)} exactly zero`;
     const parts = canvas(place, 170, `Eigenvalues of hidden layer ${i + 1}: ${words}`);
     const { box, toX, toY } = axes(parts, { from, to, name: "eigenvalue" },
-      { from: 0, to: most * 1.05, name: `hidden ${i + 1}` });
+      { from: 0, to: most * 1.05, counts: true, name: `hidden ${i + 1}` });
     const edge = (bin) => from + (bin * (to - from)) / own.length;
     own.forEach((count, bin) => {
       if (!count) return;

@@ -84,6 +84,16 @@ function logTicks(from, to, fewest) {
   return linearTicks(from, to, fewest);
 }
 
+// Ticks with as many decimals as tell them apart: 1.125, not 1.13.
+function tickWords(ticks) {
+  const isWhole = (value) => Math.abs(value - Math.round(value)) < 1e-6;
+  const decimals = [0, 1, 2, 3, 4].find((n) => ticks.every((tick) => isWhole(tick * 10 ** n)));
+  if (decimals === undefined || ticks.some((tick) => Math.abs(tick) >= 1e5)) return short;
+  const evenly = linearSteps(ticks);
+  return (tick) => (evenly ? tick.toFixed(decimals) : String(tick)).replace("-", "−");
+}
+const linearSteps = (ticks) => ticks.every((tick, i) => i < 2 || Math.abs(tick - 2 * ticks[i - 1] + ticks[i - 2]) < 1e-9 * Math.abs(ticks[ticks.length - 1] - ticks[0]));
+
 // Axes of a plot: where x and y go, with grid lines, ticks and names.
 function axes({ svg, width, height }, x, y, margin = { left: 52, right: 16, top: 26, bottom: 40 }) {
   const box = { left: margin.left, right: width - margin.right, top: margin.top,
@@ -92,16 +102,18 @@ function axes({ svg, width, height }, x, y, margin = { left: 52, right: 16, top:
   const toX = scaleOf(x)(x.from, x.to, box.left, box.right);
   const toY = scaleOf(y)(y.from, y.to, box.bottom, box.top);
   const ticksOf = (axis, room) => axis.ticks || (axis.log ? logTicks : linearTicks)(axis.from, axis.to, room);
-  const xTicks = ticksOf(x, Math.max(4, Math.floor((box.right - box.left) / 160))).filter((tick) => !x.counts || Number.isInteger(tick));
-  const yTicks = ticksOf(y, Math.max(3, Math.floor((box.bottom - box.top) / 80)));
+  const counted = (axis, ticks) => (axis.counts ? ticks.filter(Number.isInteger) : ticks);
+  const xTicks = counted(x, ticksOf(x, Math.max(4, Math.floor((box.right - box.left) / 160))));
+  const yTicks = counted(y, ticksOf(y, Math.max(3, Math.floor((box.bottom - box.top) / 80))));
+  const [xWords, yWords] = [x.words || tickWords(xTicks), y.words || tickWords(yTicks)];
   const taken = []; // by the words of the other ticks, powers of ten first
   const roundest = (tick) => (Number.isInteger(Math.log10(Math.abs(tick) || 1)) ? 0 : 1);
   for (const tick of yTicks) {
     svg.append(draw("line", { class: "grid", x1: box.left, x2: box.right, y1: toY(tick), y2: toY(tick) }),
-      text(box.left - 8, toY(tick) + 4, (y.words || short)(tick), { "text-anchor": "end" }));
+      text(box.left - 8, toY(tick) + 4, yWords(tick), { "text-anchor": "end" }));
   }
   for (const tick of xTicks.sort((a, b) => roundest(a) - roundest(b) || a - b)) {
-    const words = (x.words || short)(tick), half = words.length * 3.6 + 5;
+    const words = xWords(tick), half = words.length * 3.6 + 5;
     svg.append(draw("line", { class: "axis", x1: toX(tick), x2: toX(tick), y1: box.bottom, y2: box.bottom + 4 }));
     if (taken.some(([at, room]) => Math.abs(at - toX(tick)) < room + half)) continue;
     taken.push([toX(tick), half]);
