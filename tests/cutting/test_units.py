@@ -20,7 +20,8 @@ from torchsparcs import (
     save,
 )
 from torchsparcs.blocks.finding import blocks_of
-from torchsparcs.cutting.units import BlockCuts, macs_of
+from torchsparcs.cutting.unit_layers import heard_by_readers
+from torchsparcs.cutting.units import BlockCuts, UnitCutting, macs_of
 
 CONFIG = RefineConfig(epochs=1, lr=1e-4)
 
@@ -87,6 +88,30 @@ def test_a_normalisation_without_parameters_loses_units_too():
     layers = nn.Linear(5, 8), nn.BatchNorm1d(8, affine=False), nn.ReLU(), nn.Linear(8, 3)
     small = cut(nn.Sequential(*layers), torch.randn(40, 5), 0.6)
     assert len(small[1].running_mean) == small[1].num_features == small[0].out_features < 8
+
+
+@pytest.mark.parametrize(
+    ("unit", "each"),
+    [("parameters", 3 + 2 + 1 + (9 + 1) + 2 + 2), ("macs", 36 * 3 + 9 * 9 + 9 * 2)],
+)
+def test_what_stands_between_goes_and_counts_too(unit, each):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(3, 8, 1, bias=False), nn.BatchNorm2d(8), nn.PReLU(8)),
+        *(nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=8), nn.BatchNorm2d(8)),
+        *(nn.PReLU(), nn.Conv2d(8, 2, 1, bias=False)),  # one number for all units
+    )
+    x = torch.randn(40, 3, 6, 6)
+    cuts = BlockCuts(blocks_of(settled(model), x)[0], x, unit)
+    rows, whole = [(x, torch.randn(40, 2, 3, 3))], cuts.size(model)
+    heard = heard_by_readers(model, cuts.blocks, rows, "regression")
+    cutting = UnitCutting(model, cuts.blocks, heard, unit, cuts.sizes(model))
+    before, price, rate = cutting.parameters, cutting.prices[0].min().item(), cutting.rate
+    assert price / rate == pytest.approx(each)
+    cutting.step()
+    assert before - cutting.parameters == whole - cuts.size(cutting.result()) == each
+    small = cuts.cut(model, rows, "regression", whole - 3 * each)["units"]
+    assert cuts.size(small) == whole - 3 * each
 
 
 def test_multiply_adds_by_hand():

@@ -5,6 +5,7 @@ Units of all blocks compare, by what they cost for each parameter or multiply-ad
 
 import copy
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,19 +82,34 @@ def without_silent_units(model: nn.Module, blocks: Sequence[tuple[Block, Tensor]
 
 
 class UnitCutting(Units):
-    """The blocks of a model as one :class:`Cutting`, of which every block keeps a unit."""
+    """The blocks of a model as one :class:`Cutting`, of which every block keeps a unit.
+
+    ``sizes`` is how much each module of the model has of ``unit``, which is counted.
+    """
 
     def __init__(
-        self, model: nn.Module, blocks: Sequence[Block], heard: Mapping[str, Heard], unit: str
+        self,
+        model: nn.Module,
+        blocks: Sequence[Block],
+        heard: Mapping[str, Heard],
+        unit: str,
+        sizes: Counter[str],
     ):
         super().__init__(model, blocks, heard)
         self.unit = unit
+        # what stands between has so much for each unit of a block; what all share stays
+        self.between = [
+            sum(sizes[name] // block.units for name in block.between) for block in self.blocks
+        ]
         self.prices: dict[int, Tensor] = {}
         self._look()
 
     def _look(self) -> None:
-        """Find the block that loses units next, and count what is left in the layers."""
+        """Find the block that loses units next, and count what is left in all of them."""
         self.parameters = sum(layer.amount(self.unit) for layer in self.layers.values())
+        self.parameters += sum(
+            own * int(alive.sum()) for own, alive in zip(self.between, self.alive, strict=True)
+        )
         rates: dict[int, float] = {}
         for k, (block, alive) in enumerate(zip(self.blocks, self.alive, strict=True)):
             if int(alive.sum()) <= 1:
@@ -101,18 +117,21 @@ class UnitCutting(Units):
             if k not in self.prices:
                 costs = sum(self.layers[name].costs(block.units) for name in block.readers)
                 self.prices[k] = torch.where(alive, costs, torch.inf)
-            rates[k] = self.prices[k].min().item() / self._saved(block)
+            rates[k] = self.prices[k].min().item() / self._saved(k)
         self.cheapest = min(rates, key=lambda k: rates[k], default=-1)
         self.rate = rates.get(self.cheapest, math.inf)
 
-    def _saved(self, block: Block) -> int:
-        """What goes with one unit."""
-        writers = ((self.layers[name], name) for name in block.writers)
-        readers = ((self.layers[name], name) for name in block.readers)
+    def _saved(self, k: int) -> int:
+        """What goes with one unit of block k."""
+        block = self.blocks[k]
+        writers, readers = (
+            [self.layers[name] for name in names] for names in (block.writers, block.readers)
+        )
         return max(
             1,
-            sum(one.saved(self.unit, outs=len(one.outs) // block.units) for one, _ in writers)
-            + sum(one.saved(self.unit, ins=len(one.ins) // block.units) for one, _ in readers),
+            self.between[k]
+            + sum(one.saved(self.unit, outs=len(one.outs) // block.units) for one in writers)
+            + sum(one.saved(self.unit, ins=len(one.ins) // block.units) for one in readers),
         )
 
     def step(self) -> None:
@@ -164,17 +183,25 @@ class BlockCuts:
 
     def size(self, model: nn.Module) -> int:
         """How large ``model`` is in that unit."""
-        if self.unit == "parameters":
-            return sum(parameter.numel() for parameter in model.parameters())
-        return macs_of(model, self.example)
+        return self.sizes(model).total()
+
+    def sizes(self, model: nn.Module) -> Counter[str]:
+        """How much of that each module of ``model`` has; what is tied counts once."""
+        if self.unit == "macs":
+            return _macs_by_module(model, self.example)
+        sizes = Counter[str]()
+        for name, parameter in model.named_parameters():
+            sizes[name.rpartition(".")[0]] += parameter.numel()
+        return sizes
 
     def cut(
         self, model: nn.Module, rows: Sequence[Pair], task: str | LossFunction, size: int
     ) -> dict[str, nn.Module]:
         """A copy of at most that size, or as small as there can be."""
         heard = heard_by_readers(model, self.blocks, rows, task)
-        cutting = UnitCutting(model, self.blocks, heard, self.unit)
-        cut_to_budget([cutting], size - (self.size(model) - cutting.parameters))
+        sizes = self.sizes(model)
+        cutting = UnitCutting(model, self.blocks, heard, self.unit, sizes)
+        cut_to_budget([cutting], size - (sizes.total() - cutting.parameters))
         return {"units": cutting.result()}
 
 
@@ -203,6 +230,10 @@ def block_cuts(
 
 def macs_of(model: nn.Module, example: Any) -> int:
     """Multiply-adds of the linear layers and convolutions of ``model`` for one row."""
+    return _macs_by_module(model, example).total()
+
+
+def _macs_by_module(model: nn.Module, example: Any) -> Counter[str]:
     layers = {
         name: module
         for name, module in model.named_modules()
@@ -212,10 +243,10 @@ def macs_of(model: nn.Module, example: Any) -> int:
         )
         or type(module).__name__ == "Conv1D"
     }
-    total = 0
+    macs = Counter[str]()
     for name, arrived, output in calls_of(model, layers, rows_in(example, slice(1))).made:
         layer = layers[name]
         # a transposed convolution has a product of each weight for each place that it reads
         places = arrived if isinstance(layer, TRANSPOSED) else output
-        total += places.numel() // places.shape[axis_of(layer)] * weight_of(layer).numel()
-    return total
+        macs[name] += places.numel() // places.shape[axis_of(layer)] * weight_of(layer).numel()
+    return macs
