@@ -137,7 +137,7 @@ PARTS = {
     "ranks": Part("columns by their ranks", is_more=True, columns=ranks),
     "tails": Part("tails of columns bent", is_more=True, columns=tails),
     "logarithm": Part("the logarithm of skewed targets", is_more=True, target=logarithm),
-    "larger": Part("larger plain networks, however they do", {"CLEARLY": 0.0}, is_more=True),
+    "larger": Part("larger plain networks, however they do", {"CLEARLY": 2.0}, is_more=True),
 }
 
 

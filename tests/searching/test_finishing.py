@@ -192,12 +192,12 @@ def test_the_best_of_each_size_has_more_turns_where_rows_are_many(monkeypatch, f
     assert asked == expected
 
 
-def test_larger_sizes_are_tried_until_they_are_clearly_worse():
+def test_larger_sizes_are_tried_while_they_are_clearly_better():
     def begun(parameters, loss):
         rung = Rung(PLAIN, 0, "1 hidden", [], NOBODY, parameters)
         return Begun((0, 1000), rung, [], Recipe(1e-3), loss)
 
     small = begun(90, 0.5)
-    assert not finishing._is_worse_above([small, begun(200, 0.502)], 100)
-    assert not finishing._is_worse_above([small, begun(200, 0.6), begun(300, 0.4)], 100)
-    assert finishing._is_worse_above([small, begun(200, 0.6)], 100)
+    assert finishing._is_better_above([small, begun(200, 0.6), begun(300, 0.4)], 100)
+    assert not finishing._is_better_above([small, begun(200, 0.498)], 100)
+    assert not finishing._is_better_above([], 100)

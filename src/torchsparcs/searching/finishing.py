@@ -36,7 +36,7 @@ NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
 MOST_NUMBERS, FEWEST_NUMBERS = 1200, 20  # of a network whose connections go one by one
 MOST_DRAWN = 6000  # numbers of a plain network, where larger ones are better
 PUPIL, LESS = Recipe(math.nan, 0.5, 1.0), math.sqrt(0.1)  # how those begin, under less decay
-CLEARLY = 0.99  # of a loss: what is worse by more is clearly so, and nothing larger is tried
+CLEARLY = 0.99  # of a loss: what is below is clearly better
 BAND = 2.5  # sizes within that factor compete for the best starts
 MOST_TAUGHT, TAUGHT_BAND = 4096, BAND ** (2 / 3)  # numbers of a pupil with made rows, and sizes
 CONTENDERS, KEPT = 2, 3  # of a band: that were trained, and of all those that are fitted to the end
@@ -102,7 +102,7 @@ class Finishing:
         decays: dict[str, float] = {}
         larger = [] if self.is_quick else self._larger_bands(bands[0], largest)
         for left, band in reversed([*enumerate([*reversed(larger), *bands], 1)]):
-            is_vain = band in larger and _is_worse_above(begun, band[0] / BAND)
+            is_vain = band in larger and not _is_better_above(begun, band[0] / BAND)
             if is_vain or self.clock.is_over:
                 break
             with self.clock.stage(
@@ -303,11 +303,11 @@ def _lane(rung: Rung) -> str:
     return rung.way if rung.group == PLAIN else "trained"
 
 
-def _is_worse_above(begun: Sequence[Begun], size: float) -> bool:
-    """Whether every network larger than ``size`` has a clearly higher loss than a smaller one."""
+def _is_better_above(begun: Sequence[Begun], size: float) -> bool:
+    """Whether the lowest loss is that of a network larger than ``size``, and clearly so."""
     large = min((each.loss for each in begun if each.rung.parameters > size), default=math.inf)
     small = min((each.loss for each in begun if each.rung.parameters <= size), default=math.inf)
-    return CLEARLY * large > small
+    return large < CLEARLY * small
 
 
 def _is_sound(rung: Rung) -> bool:
