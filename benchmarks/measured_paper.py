@@ -5,11 +5,13 @@ Each function takes the records by their names.
 
 import json
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 from marking import between
+from recording import RESULTS
 
 from torchsparcs import experiments
+from torchsparcs.experiments.readings import READINGS
 from torchsparcs.experiments.remarks import FITS
 from torchsparcs.experiments.teacher_student import layers_off
 from torchsparcs.experiments.verdicts import FILE
@@ -199,6 +201,33 @@ def equal_starts(found: dict) -> str:
         f"less than 1e-6 up to epoch {still}, and {single['apart'][-1]:.1f} at the end, of "
         f"{len(single['apart'])} epochs (mean squared error {single['mse']:.1e}); in double "
         f"precision {double['apart'][-1]:.0e} at the end ({double['mse']:.1e})"
+    )
+
+
+def by_the_table(found: dict) -> str:
+    """Of the page of differences: the paper's own penalty on its own student."""
+    return _pruned(found["teacher-student"]["results"]["runs"]["paper"])
+
+
+def readings(found: dict) -> str:
+    """Of the same: what the other readings gave, and which have not been run."""
+    runs: dict[str, list[dict]] = {}
+    for path in sorted(RESULTS.glob("readings*.json")):
+        runs |= json.loads(path.read_text())["results"]["runs"]
+    told = [f"{READINGS[key].name}: {_pruned(own)}" for key, own in runs.items()]
+    left = [READINGS[key].name for key in READINGS if key not in runs and key != "l2-two"]
+    return "; ".join(told) + f". Not run: {'; '.join(left)}" * bool(left)
+
+
+def _pruned(runs: list[dict]) -> str:
+    """What the 5 % rule leaves of students with two hidden layers."""
+    first, second = ([run["kept"][layer] for run in runs] for layer in (0, 1))
+    middle = median(sum(run["kept"]) for run in runs)
+    return (
+        f"in {len(runs)} seeds {between(first, 'd')} eigenvalues of the first hidden layer and "
+        f"{between(second, 'd')} of the second (median together {middle:.0f}) keep the loss within "
+        f"5 %, with R² {between((run['r2_pruned'] for run in runs), '.3f')} and "
+        f"{between((run['neurons_at_work'] for run in runs), 'd')} neurons at work"
     )
 
 

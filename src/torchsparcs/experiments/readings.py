@@ -175,9 +175,10 @@ def draw(content: Content) -> Figures:
         ]
         for key, own in runs.items()
     ]
-    height = math.ceil(len(runs) / 2)
-    pruning = plots.new_figure(6, 2.4 * height)
-    panels: Any = pruning.subplots(height, 2, squeeze=False)
+    width = min(2, len(runs))
+    height = math.ceil(len(runs) / width)
+    pruning = plots.new_figure(6, (2.4 if width == 2 else 3.4) * height)
+    panels: Any = pruning.subplots(height, width, squeeze=False)
     for axes in panels.flat[len(runs) :]:
         axes.axis("off")
     for axes, (key, own) in zip(panels.flat, runs.items(), strict=False):
