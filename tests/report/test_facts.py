@@ -33,9 +33,9 @@ def test_the_comparison(result):
                  else f"{score:.4f} ± {found.standard_error:.4f}")  # fmt: skip
         return found.parameters, found.macs, words
 
-    expected = {"smallest": result.smallest(), "best score": result.best()}
+    expected = {"picked": result.smallest(), "best score": result.best()}
     if result.smallest() is result.best():
-        expected = {"smallest, best score": result.best()}
+        expected = {"picked, best score": result.best()}
     expected["linear model"] = result.linear
     uncut = [found for found in result.attempts if found.cut == 0 and found.neurons]
     expected["largest trained, in validation"] = max(uncut, key=lambda found: found.parameters)
@@ -84,11 +84,11 @@ def test_a_refitted_front_tells_of_the_refit(tmp_path):
     assert facts["is_refitted"]
     assert facts["comparison"][-1]["name"] == "network allowed"
     assert facts["comparison"][-1]["score"] == ""
-    assert facts["verdict"].endswith(
+    assert (
         " The networks were found by an earlier search and refitted to these rows. It was picked "
-        f"by validation, where it has R² {fresh.smallest().score:.4f}; the scores on this page are "
-        "corrected for that choice, unless they say otherwise."
-    )
+        f"by validation, where it has R² {fresh.smallest().score:.4f}. Other scores on this page "
+        "are corrected for that choice"
+    ) in facts["verdict"]
     made_with = dict(facts["about"][-1]["facts"])
     assert made_with["hardware"] != "a machine of before"
     assert made_with["wall time"] in [f"{n} s" for n in range(60)]
@@ -128,7 +128,7 @@ def test_how_networks_were_trained_in_older_folders():
         return dict(told)["trained"]
 
     ways = {"ways": ["asleep", "awake"]}
-    assert words(config=ways) == "asleep, awake"
+    assert words(config=ways) == "all neurons asleep at first, their eigenvalues zero; awake"
     assert words(config=ways, way="awake") == "awake"  # one of them was chosen then
     assert words() == "not recorded"
 
@@ -157,7 +157,7 @@ def test_a_network_has_no_table(make, tmp_path):
     assert (facts["is_table"], facts["columns"], facts["inputs"]) == (False, None, [])
     assert facts["unit"] == ("channel" if make is chain_result else "neuron")
     assert [row["name"] for row in facts["comparison"]] == [
-        *["smallest", "best score", "largest trained, in validation"]
+        *["picked", "best score", "largest trained, in validation"]
     ]
     assert [found["rules"] for found in facts["candidates"]][-2:] == [["smallest"], ["best"]]
     assert not any(found["kept_linear"] for found in facts["candidates"])
