@@ -86,7 +86,7 @@ def test_a_refitted_front_tells_of_the_refit(tmp_path):
     assert facts["comparison"][-1]["score"] == ""
     assert (
         " The networks were found by an earlier search and refitted to these rows. It was picked "
-        f"by validation, where it has R² {fresh.smallest().score:.4f}. Other scores on this page "
+        f"by validation, where it has R² {fresh.smallest().score:.4f}; the scores on this page "
         "are corrected for that choice"
     ) in facts["verdict"]
     made_with = dict(facts["about"][-1]["facts"])

@@ -17,9 +17,8 @@ from torchsparcs.tables.target import Target
 def caveat(result):
     return (
         f"It was picked out of {len(result.attempts)} networks by validation, where it has "
-        f"{100 * result.smallest().score:.2f} %. Other scores on this page are corrected for that "
-        "choice, unless they say otherwise: it was repeated on 100 random halves of those rows, "
-        "and what they chose was judged by the other half. No further rows were kept for a test."
+        f"{100 * result.smallest().score:.2f} %; the scores on this page are corrected for that "
+        "choice, unless they say otherwise."
     )
 
 
@@ -50,6 +49,7 @@ def test_the_words():
         f"{linear_words}. {caveat(binary)}"
     )
     assert facts["verdict"].startswith("It reads ")
+    assert "the choice was repeated on 100 random halves of the rows" in facts["legend"]
     attempt = binary.attempts[0]._replace(
         member=None, cut=0, neurons=9, parameters=10 * one.parameters, score=0.5, standard_error=0.1
     )
@@ -95,8 +95,8 @@ def test_errors_of_numbers_are_told_in_the_unit_of_the_target():
     assert typical_error(one, r2) == pytest.approx(error)
     linear = typical_error(one, one.linear.told)
     assert (
-        f"Its typical error of y (root mean square) is {error:.2f}, of the linear model "
-        f"{linear:.2f}, of one answer for all rows {y.std(correction=0):.1f}."
+        f"Its typical error of y (root mean square) is {error:.2f}; the linear model has "
+        f"{linear:.2f}, one answer for all rows {y.std(correction=0):.1f}."
     ) in verdict(one, one.smallest())
 
 
@@ -163,6 +163,7 @@ def test_the_words_of_a_network_whose_scores_are_not_corrected():
         f"A convolutional network of {best.parameters:,} parameters gets"
     )
     assert whole["verdict"].startswith("It was picked by the same rows")
+    assert "corrected" not in facts["legend"]
 
 
 def test_another_score_and_a_rare_class():

@@ -3,7 +3,6 @@
 import math
 
 from torchsparcs.files.visible import shortened
-from torchsparcs.judging.correction import HALVINGS
 from torchsparcs.judging.default_scoring import RARE
 from torchsparcs.judging.scoring import scoring_of
 from torchsparcs.report.wording import (
@@ -34,10 +33,8 @@ def _caveat(result: SearchResult, picked: Candidate) -> str:
         score = measured(result.scoring, picked.score)
         among = f" out of {counted(len(result.attempts), 'network')}" * bool(result.attempts)
         return (
-            f"It was picked{among} by validation, where it has {score}. Other scores on this page "
-            "are corrected for that choice, unless they say otherwise: it was repeated on "
-            f"{HALVINGS} random halves of those rows, and what they chose was judged by the other "
-            "half. No further rows were kept for a test."
+            f"It was picked{among} by validation, where it has {score}; the scores on this page "
+            "are corrected for that choice, unless they say otherwise."
         )
     if result.settings["fits"] == 1:
         return "It was picked by the same rows that gave its score: test it on others."
@@ -93,12 +90,12 @@ def _typical_errors(result: SearchResult, picked: Candidate) -> str:
         return ""
     others = []
     if linear is not None and not is_same(picked, linear):
-        others.append(("the linear model", error_words(result, linear.told)))
+        others.append(("the linear model has", error_words(result, linear.told)))
     if (constant := result.scoring.constant) is not None:
         others.append(("one answer for all rows", error_words(result, constant)))
-    beside = ", ".join(f"of {name} {words}" for name, words in others if words)
+    beside = ", ".join(f"{name} {words}" for name, words in others if words)
     named = shortened(result.target.names[0])
-    return f"Its typical error of {named} (root mean square) is {own}{', ' * bool(beside)}{beside}."
+    return f"Its typical error of {named} (root mean square) is {own}{'; ' * bool(beside)}{beside}."
 
 
 def beside_one_answer(result: SearchResult, candidate: Candidate) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.visible import shortened
+from torchsparcs.judging.correction import HALVINGS
 from torchsparcs.judging.scoring import Scoring
 from torchsparcs.results.result import FEW_ROWS, Candidate, SearchResult
 from torchsparcs.training.progress import duration_words
@@ -179,7 +180,17 @@ def comparison_note(result: SearchResult) -> str:
     name = "Picked is" if rule == "smallest" else "“Smallest” is"
     return (
         f"Parameters are weights and biases. {name} the smallest network whose score is within "
-        f"{_gap(result)} of the best; ± is one standard error."
+        f"{_gap(result)} of the best; ± is one standard error.{_how_corrected(result)}"
+    )
+
+
+def _how_corrected(result: SearchResult) -> str:
+    if result.best().expected is None:
+        return ""
+    return (
+        f" Scores are corrected so: the choice was repeated on {HALVINGS} random halves of the "
+        "rows that judged, and the other halves scored what was chosen. No further rows were kept "
+        "for a test."
     )
 
 

@@ -14,7 +14,7 @@ const roomy = (value) => Number(value.toPrecision(4)).toLocaleString("en-US", { 
 const answerWords = (value) => (facts.classes.length ? `${(100 * value).toFixed(1)}\u00a0%` : roomy(value));
 const likeliest = (answers) => (facts.classes.length === 2 ? 1 : facts.classes.length ? answers.indexOf(Math.max(...answers)) : 0);
 const shownAnswer = (answers) => Math.min(state.answer ?? likeliest(answers), answers.length - 1);
-const TOGETHER = 0.1, GRID = 6; // of the scale, from where on two columns are said to act together; values of each that are looked at
+const TOGETHER = 0.25, GRID = 6; // of the scale, from where on two columns are said to act together; values of each that are looked at
 
 const valuesOf = ({ values, low, high }) => values ?? Array.from({ length: POINTS + 1 }, (_, i) => low + ((high - low) * i) / POINTS);
 const valueWords = (control, value) => (value === null ? "missing" : control.texts ? control.texts[control.values.indexOf(value)] : roomy(value));
