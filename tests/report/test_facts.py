@@ -8,8 +8,10 @@ import torch
 from reports import X, Y, chain_result, searched_dense_result, small_result, unjudged_result
 
 from torchsparcs import History, SpectralNetwork, load_result
+from torchsparcs.export.predicting import predict_cost
 from torchsparcs.report import facts_of
-from torchsparcs.report.facts import LINEAR
+from torchsparcs.report.facts import LINEAR, shown_of
+from torchsparcs.report.flash import NAMES
 from torchsparcs.searching.refit import refit
 
 
@@ -173,3 +175,12 @@ def test_a_network_has_no_table(make, tmp_path):
     assert (row["name"], row["parameters"]) == ("network allowed", size)
     assert (row["macs"] is None) == (make is chain_result)
     assert facts_of(bare)["members"] == {}
+
+
+def test_the_flash_of_each_network_is_told():
+    small = small_result("binary")
+    for found, shown in zip(facts_of(small)["candidates"], shown_of(small), strict=True):
+        for chip, name in NAMES.items():
+            bytes_ = predict_cost(small.deployed(shown), chip).flash
+            assert f"{bytes_:,} bytes on {name}" in found["flash"]
+    assert facts_of(chain_result())["candidates"][0]["flash"] == ""

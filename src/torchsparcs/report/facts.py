@@ -14,6 +14,7 @@ from torchsparcs.report.answers import answers_of
 from torchsparcs.report.architecture import GROUPS, MOST_NEURONS, architecture, rounded
 from torchsparcs.report.columns import columns_of, costs_of
 from torchsparcs.report.curves import training_curves
+from torchsparcs.report.flash import flash_words
 from torchsparcs.report.formula import MOST_PARAMETERS, formula_of
 from torchsparcs.report.trying import controls_of, programs_of, running
 from torchsparcs.report.verdict import error_words, plain_alike, verdict
@@ -81,6 +82,7 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
                 **_candidate(result, found),
                 "program": None if program is None else running(program, controls),
                 "formula": _formula(result, found, program),
+                "flash": flash_words(program),
             }
             for found, program in zip(shown, programs, strict=True)
         ],

@@ -58,6 +58,7 @@ function switcherWords() {
   const option = state.candidate === facts.picked ? "" : ` --pick ${candidate.pick}`;
   byId("commands").hidden = !facts.commands.length;
   byId("commands").textContent = facts.commands.map(([start, end]) => `${start}${end && option}${end}`).join("\n");
+  byId("flash").textContent = candidate.flash;
   const folder = facts.folder === null ? "THE FOLDER OF THE SEARCH" : facts.folder;
   byId("snippet").textContent = [
     "from torchsparcs import load_result", "",
