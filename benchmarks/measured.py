@@ -52,6 +52,7 @@ from measured_paper import (
     teacher_recipes,
     teacher_work,
     trained_head,
+    verdict_table,
     verdicts,
 )
 from recording import RESULTS
@@ -306,6 +307,7 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         trained_head,
         all_at_once,
         verdicts,
+        verdict_table,
         mnist,
         mnist_table,
         mnist_misses,

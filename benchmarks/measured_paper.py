@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from statistics import mean, median
 
+from chips import table
 from marking import between
 from recording import RESULTS
 
@@ -14,7 +15,7 @@ from torchsparcs import experiments
 from torchsparcs.experiments.readings import READINGS
 from torchsparcs.experiments.remarks import FITS
 from torchsparcs.experiments.teacher_student import layers_off
-from torchsparcs.experiments.verdicts import FILE
+from torchsparcs.experiments.verdicts import FILE, PARTS
 from torchsparcs.experiments.writing import best
 
 
@@ -154,6 +155,32 @@ def verdicts(found: dict) -> str:
         f"{f', and {none} are not run' * bool(none)}; for {waiting} of them a further experiment "
         "has not been run, or not in full"
     )
+
+
+OUTCOMES = ("reproduced", "reproduced in part", "not reproduced")
+
+
+def verdict_table(found: dict) -> str:
+    """Which command is about which parts of the paper, by their verdicts."""
+    kept = json.loads((Path(experiments.__file__).parent / FILE).read_text())
+    by_command: dict[str, dict[str, list[str]]] = {}
+    for part in PARTS:
+        if part.experiments:
+            named = by_command.setdefault(part.experiments[0], {word: [] for word in OUTCOMES})
+            named[kept[part.name]["word"]].append(part.name)
+    rows = [
+        [f"`sparcs reproduce {name}`", *map(_joined, named.values())]
+        for name, named in by_command.items()
+    ]
+    return table(["command", *OUTCOMES], *rows)
+
+
+def _joined(names: list[str]) -> str:
+    """ "Figures 7, 11; Table 2": numbers behind what they count, once."""
+    kinds: dict[str, list[str]] = {}
+    for kind, number in (name.split() for name in names):
+        kinds.setdefault(kind, []).append(number)
+    return "; ".join(f"{k}{'s' * (len(n) > 1)} {', '.join(n)}" for k, n in kinds.items())
 
 
 def rho_range(found: dict) -> str:

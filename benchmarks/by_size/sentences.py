@@ -99,21 +99,21 @@ def expected(found: dict) -> str:
     means = [mean for mean, _ in gains if mean is not None]
     above = [mean for mean in means if mean > 0]
     surely = [mean for mean, error in gains if mean is not None and mean > (error or 0)]
-    where = "all" if len(above) == len(means) else str(len(above))
     sizes = [t["pick"]["parameters"][0] for t in tables]
     seconds = [t["seconds"]["ours"][0] for t in tables]
     text = (
-        f"on {where} of {len(means)} tables the network picked by default scores higher than the "
-        f"best MLP or linear model of its size, by {between(above, '.3f')} (on {len(surely)} by "
-        "more than a standard error)"
+        f"on {len(above)} of {len(sizes)} tables the network picked by default scores higher than "
+        f"the best MLP or linear model of its size, by {between(above, '.3f')} (on {len(surely)} "
+        "by more than a standard error)"
     )
     if len(above) < len(means):
-        text += f", and on the others at most {-min(means):.3f} lower"
+        text += f", on {len(means) - len(above)} at most {-min(means):.3f} lower"
     if len(means) < len(sizes):
-        text += f" ({len(sizes) - len(means)} more had no rival of its size)"
+        text += f"; on {len(sizes) - len(means)} there is no rival of its size"
     text += f". It has {between(sizes, ',.0f')} parameters"
     if seconds and None not in seconds:
-        text += f", and a search takes {between(seconds, '.0f')} s on one core"
+        rows = between((t["rows"] for t in tables), ",d")
+        text += f", and a search of {rows} rows takes {between(seconds, '.0f')} s on one core"
         text += f" ({found['hardware']['ours'].split(',')[0]})" * ("ours" in found["hardware"])
     in_vain = [
         name

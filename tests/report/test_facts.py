@@ -8,8 +8,10 @@ import torch
 from reports import X, Y, chain_result, searched_dense_result, small_result, unjudged_result
 
 from torchsparcs import History, SpectralNetwork, load_result
+from torchsparcs.export.predicting import predict_cost
 from torchsparcs.report import facts_of
-from torchsparcs.report.facts import LINEAR
+from torchsparcs.report.facts import LINEAR, shown_of
+from torchsparcs.report.flash import NAMES
 from torchsparcs.searching.refit import refit
 
 
@@ -33,9 +35,9 @@ def test_the_comparison(result):
                  else f"{score:.4f} ± {found.standard_error:.4f}")  # fmt: skip
         return found.parameters, found.macs, words
 
-    expected = {"smallest": result.smallest(), "best score": result.best()}
+    expected = {"picked": result.smallest(), "best score": result.best()}
     if result.smallest() is result.best():
-        expected = {"smallest, best score": result.best()}
+        expected = {"picked, best score": result.best()}
     expected["linear model"] = result.linear
     uncut = [found for found in result.attempts if found.cut == 0 and found.neurons]
     expected["largest trained, in validation"] = max(uncut, key=lambda found: found.parameters)
@@ -84,11 +86,11 @@ def test_a_refitted_front_tells_of_the_refit(tmp_path):
     assert facts["is_refitted"]
     assert facts["comparison"][-1]["name"] == "network allowed"
     assert facts["comparison"][-1]["score"] == ""
-    assert facts["verdict"].endswith(
+    assert (
         " The networks were found by an earlier search and refitted to these rows. It was picked "
-        f"by validation, where it has R² {fresh.smallest().score:.4f}; the scores on this page are "
-        "corrected for that choice, unless they say otherwise."
-    )
+        f"by validation, where it has R² {fresh.smallest().score:.4f}; the scores on this page "
+        "are corrected for that choice"
+    ) in facts["verdict"]
     made_with = dict(facts["about"][-1]["facts"])
     assert made_with["hardware"] != "a machine of before"
     assert made_with["wall time"] in [f"{n} s" for n in range(60)]
@@ -128,7 +130,7 @@ def test_how_networks_were_trained_in_older_folders():
         return dict(told)["trained"]
 
     ways = {"ways": ["asleep", "awake"]}
-    assert words(config=ways) == "asleep, awake"
+    assert words(config=ways) == "all neurons asleep at first, their eigenvalues zero; awake"
     assert words(config=ways, way="awake") == "awake"  # one of them was chosen then
     assert words() == "not recorded"
 
@@ -157,7 +159,7 @@ def test_a_network_has_no_table(make, tmp_path):
     assert (facts["is_table"], facts["columns"], facts["inputs"]) == (False, None, [])
     assert facts["unit"] == ("channel" if make is chain_result else "neuron")
     assert [row["name"] for row in facts["comparison"]] == [
-        *["smallest", "best score", "largest trained, in validation"]
+        *["picked", "best score", "largest trained, in validation"]
     ]
     assert [found["rules"] for found in facts["candidates"]][-2:] == [["smallest"], ["best"]]
     assert not any(found["kept_linear"] for found in facts["candidates"])
@@ -173,3 +175,12 @@ def test_a_network_has_no_table(make, tmp_path):
     assert (row["name"], row["parameters"]) == ("network allowed", size)
     assert (row["macs"] is None) == (make is chain_result)
     assert facts_of(bare)["members"] == {}
+
+
+def test_the_flash_of_each_network_is_told():
+    small = small_result("binary")
+    for found, shown in zip(facts_of(small)["candidates"], shown_of(small), strict=True):
+        for chip, name in NAMES.items():
+            bytes_ = predict_cost(small.deployed(shown), chip).flash
+            assert f"{bytes_:,} bytes on {name}" in found["flash"]
+    assert facts_of(chain_result())["candidates"][0]["flash"] == ""

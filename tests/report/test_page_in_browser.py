@@ -196,14 +196,20 @@ def test_what_is_said_of_the_front(visit):
     grey = page.locator("#front-figure .attempt").count()
     assert 0 < grey < tried
     note = page.text_content("#front-note")
+    idle, told = [], []
+    for found in small_result("multiclass").front:
+        idle += [str(found.parameters)] * any(found.expected <= other for other in told)
+        told.append(found.expected)
+    idle = ", ".join(idle)
     assert note == (
         "Each circle on the line is a network that scores better than all smaller ones, on the "
         "150 rows in turn (2-fold cross-validation). They are drawn at these scores, by which they "
         "were chosen; the scores in words are those to expect on new rows, corrected for that "
-        f"choice. Grey dots are {grey} of the {tried} networks that were tried; the others lie "
+        f"choice. So corrected, those of {idle} parameters should be no better than a smaller one. "
+        f"Grey dots are {grey} of the {tried} networks that were tried; the others lie "
         "outside. The axis is stretched towards the top, where scores are close. Click a circle, "
-        "or use the arrow keys: the rest of the page shows that network, and the address keeps "
-        "the choice."
+        "or use the arrow keys: all but the head of the page shows that network, and the address "
+        "keeps the choice."
     )
     legend = page.locator("#front-legend li").all_text_contents()
     facts = facts_of(small_result("multiclass"))
@@ -420,7 +426,9 @@ def test_the_commands_that_follow_are_those_of_the_network_shown(visit, pages, t
     small_result("multiclass").save(folder)
     pages["saved"] = small_result("multiclass").report(folder / "page.html")
     page = visit("saved")
-    predict, export, measure = page.text_content("#commands").splitlines()
+    folder, predict, export, measure, int8 = page.text_content("#commands").splitlines()
+    assert folder.startswith("# 'a run': the folder of this search")
+    assert int8.startswith("sparcs export 'a run' --format c --int8 --data ROWS.csv")
     assert predict == "sparcs predict 'a run' NEW.csv -o predictions.csv"
     assert export.startswith("sparcs export 'a run' --format c")
     assert measure.startswith("sparcs export 'a run' --format c --measure cortex-m4")
@@ -623,7 +631,7 @@ class TestNetworks:
         page = visit("chain")
         assert page.locator("#columns, #front-legend .linear, #front-figure .linear").count() == 0
         assert [row.text_content() for row in page.locator("#comparison tbody th").all()] == [
-            "smallest", "best score", "largest trained, in validation",
+            "picked", "best score", "largest trained, in validation",
         ]  # fmt: skip
         assert page.text_content("#snippet").splitlines()[2:] == [
             'result = load_result("THE FOLDER OF THE SEARCH")',

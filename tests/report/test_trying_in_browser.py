@@ -1,12 +1,15 @@
 """The network that runs in the page; the link, print, no script; contrast and names of marks."""
 
+import dataclasses
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from axe import OPEN
-from reports import CHROMIUM, chain_result, small_result
+from reports import CHROMIUM, X, chain_result, small_result
 
+from torchsparcs import CompactNetwork
 from torchsparcs.report import facts_of
 from torchsparcs.report.facts import shown_of
 
@@ -159,3 +162,63 @@ def test_nobody_stumbles(visit, name):
     page = visit(name, 390)
     assert page.evaluate(STUMBLES) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_columns_that_act_together_say_so(visit, pages, tmp_path):
+    """u = max(0, x₀ + x₁) + x₂: where one of the first two is, the other's curve bends."""
+    small = small_result("regression")
+    network = CompactNetwork([3, 1, 2], [(1, 0), (2, 0), (2, 1)])
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.zero_()
+        network.blocks["1_0"].weight[0, :2] = 1.0
+        network.blocks["2_1"].weight[:, 0] = 1.0
+        network.blocks["2_0"].weight[:, 2] = 1.0
+    front = (dataclasses.replace(small.best(), network=network),)
+    made = dataclasses.replace(small, front=front)
+    pages["together"] = made.report(tmp_path / "page.html")
+    page = visit("together")
+    page.select_option("#chosen", str(next(i for i, c in enumerate(shown_of(made)) if c in front)))
+    told = {
+        row.locator("label").first.text_content(): row.locator(".together").all_text_contents()
+        for row in page.locator("#try-columns li").all()
+    }
+    one, other, alone = X.columns
+    assert told == {one: [f"depends on {other}"], other: [f"depends on {one}"], alone: []}
+
+
+def test_the_class_of_the_curves_stays_while_a_slider_moves(visit):
+    page, result = visit("multiclass"), small_result("multiclass")
+    shown = page.input_value("#try-which")
+    likeliest = set()
+    for place, control in enumerate(facts_of(result)["controls"]):
+        for end in ("low", "high"):
+            if page.locator(f"#try-{place}").count():
+                page.evaluate(SET, [f"try-{place}", control[end]])
+                likeliest.add(page.locator("#try-answer .first span").text_content())
+                assert page.input_value("#try-which") == shown
+    assert len(likeliest) > 1
+    page.select_option("#try-which", "0")
+    page.click("#usual")
+    assert page.input_value("#try-which") == "0"
+
+
+def test_another_network_than_the_picked_one_is_told_apart(visit):
+    page, result = visit("multiclass"), small_result("multiclass")
+    assert page.text_content("#shown") == ""
+    page.select_option("#chosen", "0")
+    first = shown_of(result)[0]
+    assert page.text_content("#shown").startswith(
+        f"Shown is not the picked network, which the head of the page is about, but one of "
+        f"{first.parameters} parameters, accuracy {100 * first.expected:.2f} %"
+    )
+
+
+def test_a_matrix_says_which_score_it_shows(visit):
+    page, result = visit("multiclass"), small_result("multiclass")
+    picked = result.smallest()
+    right = 100 * (picked.answers.diagonal().sum() / picked.answers.sum()).item()
+    assert (
+        f"Of all rows {right:.2f} % are right here, in cross-validation; "
+        f"{100 * picked.expected:.2f} % are to be expected on new rows."
+    ) in page.text_content("#answers-note")

@@ -1,13 +1,17 @@
 """The sentences of a report."""
 
 import dataclasses
+from types import SimpleNamespace
 
+import pytest
 import torch
 from reports import chain_result, small_result
 
 from torchsparcs import CompactNetwork
 from torchsparcs.report import facts_of
-from torchsparcs.report.wording import beside_one_answer, judged_by, ratio_words
+from torchsparcs.report.verdict import beside_one_answer, typical_error, verdict
+from torchsparcs.report.wording import columns_words, judged_by, ratio_words
+from torchsparcs.tables.target import Target
 
 
 def caveat(result):
@@ -45,19 +49,19 @@ def test_the_words():
         f"{linear_words}. {caveat(binary)}"
     )
     assert facts["verdict"].startswith("It reads ")
+    assert "the choice was repeated on 100 random halves of the rows" in facts["legend"]
     attempt = binary.attempts[0]._replace(
-        member=None, cut=0, neurons=9, parameters=10 * one.parameters, score=0.5
+        member=None, cut=0, neurons=9, parameters=10 * one.parameters, score=0.5, standard_error=0.1
     )
-    plain = dataclasses.replace(binary, attempts=(*binary.attempts, attempt))
+    larger = attempt._replace(parameters=2 * attempt.parameters, score=0.59)  # within its error
+    worse = attempt._replace(parameters=2, score=0.4)
+    plain = dataclasses.replace(binary, attempts=(*binary.attempts, attempt, larger, worse))
     assert (
-        f"This network has 10 times fewer parameters than the best plain MLP "
-        f"({attempt.parameters}; 50.00 % in cross-validation)." in facts_of(plain)["verdict"]
+        f"This network has 10 times fewer parameters than a plain MLP picked in the same way "
+        f"({attempt.parameters}; 50.00 % in cross-validation, this one {100 * one.score:.2f} % "
+        "there)." in facts_of(plain)["verdict"]
     )
-    row = facts_of(plain)["comparison"][-1]
-    assert (row["name"], row["architecture"]) == (
-        "best plain MLP, in validation",
-        "9 hidden neurons",
-    )
+    assert "plain" not in str(facts_of(plain)["comparison"])  # of corrected scores
     assert best.standard_error < 3 / 150
     lowest = 100 * (best.score - 3 / 150)
     assert facts["tolerance_words"] == f"3 rows below the best, {lowest:.2f} % in cross-validation"
@@ -72,6 +76,28 @@ def test_the_words():
     )
     assert facts["judged_by"] == "the 150 rows in turn (2-fold cross-validation)"
     assert facts["data"] == "150 rows, 3 columns, 2 classes of y"
+
+
+def test_errors_of_numbers_are_told_in_the_unit_of_the_target():
+    """√(1 − R²) standard deviations, as they are where R² is that of the answers."""
+    two = small_result("regression")
+    assert typical_error(two, 0.5) is None  # of two outputs
+    assert typical_error(small_result("binary"), 0.5) is None
+    y = torch.tensor([1.0, 4.0, 7.0, 300.0], dtype=torch.float64)
+    said = torch.tensor([2.0, 2.0, 9.0, 260.0], dtype=torch.float64)
+    r2 = 1 - ((y - said).square().sum() / (y - y.mean()).square().sum()).item()
+    target = Target.fit(y.numpy(), "regression")
+    told = {**two.settings, "constant_score": 0.0}
+    front = tuple(valued(found, r2) for found in two.front[:1])
+    preprocessing = dataclasses.replace(two.preprocessing, target=target)
+    one = dataclasses.replace(two, front=front, preprocessing=preprocessing, settings=told)
+    error = (y - said).square().mean().sqrt().item()
+    assert typical_error(one, r2) == pytest.approx(error)
+    linear = typical_error(one, one.linear.told)
+    assert (
+        f"Its typical error of y (root mean square) is {error:.2f}; the linear model has "
+        f"{linear:.2f}, one answer for all rows {y.std(correction=0):.1f}."
+    ) in verdict(one, one.smallest())
 
 
 def test_three_linear_models_are_told_apart():
@@ -93,6 +119,18 @@ def test_three_linear_models_are_told_apart():
     only = dataclasses.replace(three, front=(top,), linear=top)
     assert facts_of(only)["verdict"].endswith("It is the linear model: nothing larger was worth "
                                               f"its parameters. {caveat(only)}")  # fmt: skip
+
+
+def test_constant_columns_are_counted_where_all_others_are_read():
+    small = small_result("binary")
+    assert columns_words(small, small.linear) == "on all columns"
+    first, *others = small.inputs.columns
+    made = SimpleNamespace(
+        inputs=SimpleNamespace(
+            columns=[dataclasses.replace(first, categories=(), kind="constant"), *others]
+        )
+    )
+    assert columns_words(made, small.linear) == "on 2 of 3 columns"
 
 
 def test_what_of_the_data_is_on_the_page():
@@ -125,6 +163,7 @@ def test_the_words_of_a_network_whose_scores_are_not_corrected():
         f"A convolutional network of {best.parameters:,} parameters gets"
     )
     assert whole["verdict"].startswith("It was picked by the same rows")
+    assert "corrected" not in facts["legend"]
 
 
 def test_another_score_and_a_rare_class():

@@ -19,13 +19,8 @@ from torchsparcs.judging.scoring import Scoring
 from torchsparcs.report.about import made_with
 from torchsparcs.report.columns import priced_columns
 from torchsparcs.report.excerpt import excerpt, layers_in_short
-from torchsparcs.report.wording import (
-    beside_one_answer,
-    bytes_of_chip,
-    counted,
-    ended_by,
-    judged_by,
-)
+from torchsparcs.report.verdict import beside_one_answer
+from torchsparcs.report.wording import bytes_of_chip, counted, ended_by, judged_by
 from torchsparcs.results.fidelity import fidelity_words
 from torchsparcs.results.result import Candidate, SearchResult, is_same
 from torchsparcs.tables.target import Target

@@ -1,6 +1,6 @@
 """What a search was found with, as titled lists of names and facts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchsparcs.export.predicting import error_of
@@ -99,7 +99,7 @@ def _search(result: SearchResult) -> dict[str, str | None]:
         "widths allowed": " → ".join(map(str, settings["widths"])),
         "activation": result.best().network.activation_name,
         "teacher": _teacher(settings),
-        "trained": _text(settings.get("way", ways)) if is_table else None,
+        "trained": _ways(settings.get("way", ways)) if is_table else None,
         "penalty weights": ", ".join(penalties) if is_table else None,
         "fits": None if fits == 1 else shares,
         "size": _size(result),
@@ -134,7 +134,6 @@ WORDS = {
     "batch_size": "rows in a step",
     "lr": "learning rate",
     "path": "penalty weights tried",
-    "ways": "ways to train",
     "shrink": "size of each cut beside the one before",
     "tune_share": "steps of a fine-tuning beside the training",
     "paper": "by the paper's recipe",
@@ -154,9 +153,23 @@ WORDS = {
 }
 
 
+# Strategies by their names, in words.
+WAYS = {
+    "asleep": "all neurons asleep at first, their eigenvalues zero",
+    "asleep with dropout": "the same with dropout of inputs",
+}
+
+
+def _ways(known: str | Sequence[str]) -> str:
+    names = [known] if isinstance(known, str) else known
+    return "; ".join(WAYS.get(name, name) for name in names)
+
+
 def _settings(result: SearchResult) -> dict[str, str | None]:
     """What was asked for, in words, and how long networks really were trained."""
-    known = result.settings.get("config", {})
+    known = {
+        n: v for n, v in result.settings.get("config", {}).items() if n != "ways"
+    }  # told above
     run = counted(result.history.epochs, "epoch") if result.history.epochs else None
     return {"trained": run and f"{run} really run"} | {
         WORDS.get(name, name.replace("_", " ")): _text(value) for name, value in known.items()

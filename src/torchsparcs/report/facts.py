@@ -14,14 +14,17 @@ from torchsparcs.report.answers import answers_of
 from torchsparcs.report.architecture import GROUPS, MOST_NEURONS, architecture, rounded
 from torchsparcs.report.columns import columns_of, costs_of
 from torchsparcs.report.curves import training_curves
+from torchsparcs.report.flash import flash_words
 from torchsparcs.report.formula import MOST_PARAMETERS, formula_of
 from torchsparcs.report.trying import controls_of, programs_of, running
+from torchsparcs.report.verdict import error_words, plain_alike, verdict
 from torchsparcs.results.result import Attempt, Candidate, SearchResult, is_same
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.target import Target
 
-RULES = {"smallest": "smallest", "best": "best score", "linear": "linear model"}
+RULES = {"smallest": "smallest as good", "best": "best score", "linear": "linear model"}
+PICKED = "picked"
 MOST_NAMES = 3000  # of inputs
 
 
@@ -56,10 +59,11 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
         "style": result.scoring.style._asdict(),
         "headline": wording.headline(result, picked),
         "architecture": picked.architecture,
-        "verdict": wording.verdict(result, picked),
+        "verdict": verdict(result, picked),
         "legend": wording.comparison_note(result),
         "judged_by": wording.judged_by(settings),
         "where_judged": wording.where_judged(settings),
+        "is_accuracy": result.scoring.label == "accuracy",
         "is_judged_itself": settings["fits"] == 1,
         "is_corrected": picked.expected is not None,
         "held": wording.held_words(result),
@@ -78,6 +82,7 @@ def facts_of(result: SearchResult, folder: str | Path | None = None) -> dict[str
                 **_candidate(result, found),
                 "program": None if program is None else running(program, controls),
                 "formula": _formula(result, found, program),
+                "flash": flash_words(program),
             }
             for found, program in zip(shown, programs, strict=True)
         ],
@@ -119,10 +124,13 @@ def _place(folder: Path) -> str:
 def _commands(folder: Path) -> list[tuple[str, str]]:
     """What follows a search of a table on the command line; between the two comes --pick."""
     run = shlex.quote(_place(folder))
+    export = f"sparcs export {run}"
     return [
+        (f"# {run}: the folder of this search; formats: c, onnx, python, javascript", ""),
         (f"sparcs predict {run}", " NEW.csv -o predictions.csv"),
-        (f"sparcs export {run}", " --format c  # or onnx, python, javascript"),
-        (f"sparcs export {run}", " --format c --measure cortex-m4  # its bytes on a chip"),
+        (export, " --format c"),
+        (export, " --format c --measure cortex-m4"),
+        (export, " --format c --int8 --data ROWS.csv"),
     ]
 
 
@@ -133,6 +141,22 @@ def shown_of(result: SearchResult) -> list[Candidate]:
         if other is not None and not any(is_same(found, other) for found in shown):
             shown.append(other)
     return sorted(shown, key=result.size.of)
+
+
+def names_of(result: SearchResult, found: Candidate) -> list[str]:
+    """What ``found`` is called: picked, and by the other rules that pick it."""
+    rule = result.settings.get("pick", "smallest")
+    names = [PICKED] if is_same(result.pick(rule), found) else []
+    return names + [each for each in rules_of(result, found) if each != rule]
+
+
+def gains_nothing(result: SearchResult, found: Candidate) -> bool:
+    """Whether a smaller network of the front should be as good on new rows.
+
+    The front is made of the scores in validation, which the correction may turn round.
+    """
+    place = next((i for i, other in enumerate(result.front) if other is found), 0)
+    return any(other.told >= found.told for other in result.front[:place])
 
 
 def unit_of(result: SearchResult) -> str:
@@ -182,6 +206,9 @@ def _candidate(result: SearchResult, found: Candidate) -> dict[str, Any]:
     return {
         "pick": place if place is not None else _off_the_front(result, found),
         "rules": rules_of(result, found),
+        "names": names_of(result, found),
+        "gains_nothing": gains_nothing(result, found),
+        "error_words": error_words(result, told),
         "architecture": found.architecture,
         "parameters": found.parameters,
         "macs": found.macs,
@@ -226,7 +253,7 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         found = result.pick(pick)
         place = next((i for i, c in enumerate(candidates) if is_same(found, c)), len(candidates))
         candidates += [found] * (place == len(candidates))
-        names.setdefault(place, []).append(RULES.get(pick) or _words(pick))
+        names.setdefault(place, []).append(PICKED if pick == rule else RULES[pick])
     rows = [
         _row(result, ", ".join(names[place]), found.architecture, found)
         for place, found in enumerate(candidates)
@@ -235,9 +262,8 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         score, outputs = result.scoring.words(constant), result.target.outputs
         size = {"parameters": outputs, "macs": 0, "bytes": None, "score": score}
         rows.append({"name": "one answer for all rows", "architecture": "", **size})
-    if (plain := wording.best_plain(result)) is not None:
-        words = wording.counted(plain.neurons, f"hidden {unit_of(result)}")
-        return [*rows, _row(result, "best plain MLP", words, plain)]
+    if plain_alike(result) is not None:
+        return rows  # the verdict has it, with scores that are judged alike
     trained = [
         found
         for found in result.attempts
@@ -250,12 +276,6 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
     top = max(trained, key=lambda found: found.parameters)
     hidden = wording.counted(top.neurons, f"hidden {unit_of(result)}")
     return [*rows, _row(result, "largest trained", hidden, top)]
-
-
-def _words(pick: str | int) -> str:
-    """A pick that is no rule: "number 3", "cost up to 12"."""
-    text = str(pick)
-    return f"number {pick}" if text.isdecimal() else text.replace("cost:", "cost up to ")
 
 
 def _row(result: SearchResult, name: str, words: str, found: Candidate | Attempt) -> dict[str, Any]:

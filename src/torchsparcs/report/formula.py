@@ -9,7 +9,7 @@ from torchsparcs.export.folding import Layer, Program
 from torchsparcs.files.visible import shortened
 from torchsparcs.tables.encoding import REST
 
-MOST_PARAMETERS = 15  # that somebody reads as a formula
+MOST_PARAMETERS = 24  # that somebody reads as a formula
 DIGITS = 4
 
 

@@ -43,7 +43,7 @@ def candidates(facts: Mapping[str, Any]) -> str:
     head = [("number", ""), ("parameters", "number"), ("MACs", "number")]
     head += [(facts["bytes_name"], "number")] * of_chip + [(facts["measure"], "number")]
     head += [("in int8", "number")] * is_int8 + [(facts["where_judged"], "number")]
-    head += [("rule", ""), ("layers", "layers")]
+    head += [("what it is", ""), ("layers", "layers")]
     rows = []
     for found in facts["candidates"]:
         cells = [(str(found["pick"]), ""), (_whole(found["parameters"]), "number")]
@@ -51,7 +51,8 @@ def candidates(facts: Mapping[str, Any]) -> str:
         cells += [(_whole(found["bytes"]), "number")] * of_chip
         cells += [(found["score_with_error"], "number")]
         cells += [(found["int8_words"], "number")] * is_int8 + [(found["judged_words"], "number")]
-        rows.append([*cells, (", ".join(found["rules"]), ""), (found["architecture"], "layers")])
+        names = [*found["names"], *["no gain expected"] * found["gains_nothing"]]
+        rows.append([*cells, (", ".join(names), ""), (found["architecture"], "layers")])
     return _table(head, rows, [f'data-index="{place}"' for place in range(len(rows))])
 
 
@@ -134,12 +135,12 @@ def front(facts: Mapping[str, Any]) -> str:
         across, up = f"{x(size):.1f}", f"{y(score):.1f}"
         on_front = isinstance(each["pick"], int)
         steps += (f"H{across}V{up}" if steps else f"M{across} {up}") * on_front
-        rules = _text(" · ".join(each["rules"]))
+        names = _text(" · ".join(each["names"]))
         kind = "point" if on_front else "point linear"
         marks += f'<g class="{kind}"><circle class="dot" cx="{across}" cy="{up}" r="5"/></g>'
-        if rules:
+        if names:
             marks += (
-                f'<text x="{across}" y="{y(score) - 12:.1f}" text-anchor="middle">{rules}</text>'
+                f'<text x="{across}" y="{y(score) - 12:.1f}" text-anchor="middle">{names}</text>'
             )
     ends = [(found[0], sizes[0]), (found[-1], sizes[-1])][: 1 + (sizes[0] < sizes[-1])]
     for each, size in ends:

@@ -1,4 +1,4 @@
-"""The numbers of a report as people write them, and the sentences around them."""
+"""The numbers of a report as people write them, and the words around them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Any
 from torchsparcs.compact.chain import CompactChain
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.visible import shortened
-from torchsparcs.judging.default_scoring import RARE
+from torchsparcs.judging.correction import HALVINGS
 from torchsparcs.judging.scoring import Scoring
-from torchsparcs.results.result import FEW_ROWS, Attempt, Candidate, SearchResult, is_same
+from torchsparcs.results.result import FEW_ROWS, Candidate, SearchResult
 from torchsparcs.training.progress import duration_words
 
 MOST_NAMED = 12  # columns, one by one
@@ -115,11 +115,12 @@ def held_words(result: SearchResult) -> str:
 def columns_words(result: SearchResult, candidate: Candidate) -> str:
     """Which columns of a table a network reads: "on 3 of 10 columns"."""
     assert isinstance(candidate.network, CompactNetwork)
-    reads = candidate.network.reads
-    if reads is None:
+    reads, columns = candidate.network.reads, result.inputs.columns
+    if reads is not None:
+        read = len(result.inputs.columns_read(reads))
+    elif (read := sum(bool(column.encoded_names) for column in columns)) == len(columns):
         return "on all columns"
-    read = len(result.inputs.columns_read(reads))
-    return f"on {read:,} of {counted(len(result.inputs.columns), 'column')}"
+    return f"on {read:,} of {counted(len(columns), 'column')}"
 
 
 def headline(result: SearchResult, candidate: Candidate) -> str:
@@ -141,17 +142,6 @@ def headline(result: SearchResult, candidate: Candidate) -> str:
         return f"{size} predicts no better than the mean (R² {score:.3f})."
     verb = "should explain" if is_expected else "explains"
     return f"{size} {verb} {100 * score:.1f} % of the variance of {rows}."
-
-
-def verdict(result: SearchResult, picked: Candidate) -> str:
-    """What the answer reads, how it compares with others, and what the scores are worth."""
-    sentences = [reads_words(result, picked)]
-    sentences += [beside_one_answer(result, picked), *_beside_others(result, picked)]
-    sentences += _of_a_rare_class(result, picked)
-    if result.settings.get("refitted"):
-        sentences.append("The networks were found by an earlier search and refitted to these rows.")
-    sentences.append(_caveat(result, picked))
-    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def reads_words(result: SearchResult, candidate: Candidate) -> str:
@@ -178,108 +168,29 @@ def _listed(names: Sequence[str], last: str) -> str:
     return f"{', '.join(most)} {last} {end}" if most else end
 
 
-def _caveat(result: SearchResult, picked: Candidate) -> str:
-    """What the choice among many networks has to do with the scores."""
-    if picked.expected is not None:
-        score = measured(result.scoring, picked.score)
-        among = f" out of {counted(len(result.attempts), 'network')}" * bool(result.attempts)
-        return (
-            f"It was picked{among} by validation, where it has {score}; the scores on this page "
-            "are corrected for that choice, unless they say otherwise."
-        )
-    if result.settings["fits"] == 1:
-        return "It was picked by the same rows that gave its score: test it on others."
-    return ""
-
-
-def best_plain(result: SearchResult) -> Attempt | None:
-    """The plain network that was judged best as it was fitted, nothing cut; None without one."""
-    if result.preprocessing is None:
-        return None
-    plain = [
-        found
-        for found in result.attempts
-        if found.member is None
-        and found.cut == 0
-        and found.neurons > 0
-        and math.isfinite(found.score)
-    ]
-    return max(plain, key=lambda found: found.score, default=None)
-
-
-def beside_one_answer(result: SearchResult, candidate: Candidate) -> str:
-    """That a network is hardly better than one answer for all rows, where that is so."""
-    scoring = result.scoring
-    constant, error = scoring.constant, candidate.standard_error
-    if constant is None or not candidate.told <= constant + (error if error > 0 else 0.0):
-        return ""
-    answer = f"one answer for all rows ({measured(scoring, constant)})"
-    words = f"It is not better than {answer} by more than a standard error"
-    if scoring.name == "accuracy":
-        words += "; --scoring log_loss or roc_auc asks which rows are likelier than others"
-    return f"{words}."
-
-
-def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
-    """How large the linear model and a plain network are, or the best one without these."""
-    linear, plain, best = result.linear, best_plain(result), result.best()
-    others: list[tuple[str, int, str]] = []
-    sentences = []
-    if linear is not None and is_same(picked, linear):
-        sentences.append("It is the linear model: nothing larger was worth its parameters.")
-    elif linear is not None:
-        name = f"the linear model {columns_words(result, linear)}"
-        others.append((name, linear.parameters, measured(result.scoring, linear.told)))
-    if plain is not None:
-        score = f"{measured(result.scoring, plain.score)} {where_judged(result.settings)}"
-        others.append(("the best plain MLP", plain.parameters, score))
-    if linear is None and not is_same(picked, best):
-        score = measured(result.scoring, best.told)
-        others.append(("the best network", best.parameters, score))
-    larger = [other for other in others if other[1] >= 1.05 * picked.parameters]
-    for name, parameters, score in others:
-        if (name, parameters, score) not in larger:
-            has = f"has {counted(parameters, 'parameter')} and reaches {score}"
-            sentences.append(f"{name[0].upper()}{name[1:]} {has}.")
-    if larger:
-        fewer = [
-            f"{ratio_words(parameters, picked.parameters)} times fewer{' parameters' * (not place)}"
-            f" than {name} ({parameters:,}; {score})"
-            for place, (name, parameters, score) in enumerate(larger)
-        ]
-        sentences.append(f"This network has {' and '.join(fewer)}.")
-    return sentences
-
-
 def measured(scoring: Scoring, score: float) -> str:
     """A score with its name: "R² 0.9705"; of accuracy, which says what it is, without."""
     words = scoring.words(score)
     return words if scoring.name == "accuracy" else f"{scoring.label} {words}"
 
 
-def _of_a_rare_class(result: SearchResult, picked: Candidate) -> list[str]:
-    """What a score may hide: the rarest class. What one answer is worth is in the table."""
-    scoring, sentences = result.scoring, []
-    if result.settings.get("scoring_is_auto") and scoring.name == "log_loss":
-        sentences = [
-            "One class is rare, and accuracy would hide it: networks are compared by log loss, of "
-            "which less is better."
-        ]
-    counts = picked.answers
-    if counts is not None and (target := result.target).classes is not None:
-        rows = counts.sum(dim=1)
-        rarest = int(rows.argmin())
-        if 0 < rows[rarest] * len(rows) < RARE * rows.sum():
-            of_class = f"{counted(int(rows[rarest]), 'row')} of {shortened(target.classes[rarest])}"
-            sentences.append(f"It finds {int(counts[rarest, rarest]):,} of {of_class}.")
-    return sentences
-
-
 def comparison_note(result: SearchResult) -> str:
     """What the words of the table at the top mean."""
+    rule = result.settings.get("pick", "smallest")
+    name = "Picked is" if rule == "smallest" else "“Smallest” is"
     return (
-        f"Parameters are weights and biases. “Smallest” is the smallest network within "
-        f"{_gap(result)} of the best; ± is one standard error."
+        f"Parameters are weights and biases. {name} the smallest network whose score is within "
+        f"{_gap(result)} of the best; ± is one standard error.{_how_corrected(result)}"
+    )
+
+
+def _how_corrected(result: SearchResult) -> str:
+    if result.best().expected is None:
+        return ""
+    return (
+        f" Scores are corrected so: the choice was repeated on {HALVINGS} random halves of the "
+        "rows that judged, and the other halves scored what was chosen. No further rows were kept "
+        "for a test."
     )
 
 

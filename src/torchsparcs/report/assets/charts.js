@@ -13,10 +13,10 @@ function lineChart(host, { height = 210, label, x, y, series, rules = [], marks 
     host.append(make("ul", { class: "legend" }, named.map(({ name, style }) =>
       sample(draw("path", { class: `line ${style}`, d: "M0 7H18" }), name))));
   }
-  for (const { points, style, dots } of series) {
+  for (const { points, style, dots, apart } of series) {
     const drawn = points.filter(([, value]) => value !== null).map(([px, py]) => [toX(px), toY(py)]);
-    if (drawn.length > 1) inside.append(draw("path", { class: `line ${style}`, d: pathOf(drawn) }));
-    if (dots || drawn.length === 1) for (const [cx, cy] of drawn) inside.append(draw("circle", { class: "dots", cx, cy, r: 3 }));
+    if (drawn.length > 1 && !apart) inside.append(draw("path", { class: `line ${style}`, d: pathOf(drawn) }));
+    if (dots || apart || drawn.length === 1) for (const [cx, cy] of drawn) inside.append(draw("circle", { class: "dots", cx, cy, r: 3 }));
   }
   for (const { at, words } of marks) {
     place.svg.append(withTip(draw("circle", { class: "bar", cx: toX(at[0]), cy: toY(at[1]), r: 5.5 }), words));
@@ -70,7 +70,7 @@ function trainingWords() {
   const growth = growthOf(chosen());
   const how = chosen().penalty_weight === null ? "" : `, trained with penalty weight ${short(chosen().penalty_weight)}`;
   byId("training-note").textContent = chosen().kept_linear ? "The linear model, fitted as it is: nothing grew."
-    : chosen().member < 0 ? "A plain network, drawn at random and fitted: it did not grow."
+    : chosen().member < 0 ? "Nothing grew: this is a plain network. Beside training by eigenvalues a search fits ordinary MLPs from random weights, and keeps what is best at its size."
     : !growth ? ""
     : (facts.is_refitted ? "This candidate, fine-tuned from where the earlier search left it." : `The network this candidate was cut from${how}.`) +
       (known(growth.score).length ? "" : " Scores are taken after training, on rows that were kept aside: they are on the front.");
@@ -139,7 +139,7 @@ function pruningView(host) {
     x: { log: true, from: Math.min(...sizes) / 1.15, to: Math.max(...sizes) * 1.15, name: "parameters left", words: whole },
     y,
     series: [...members.filter((member) => member !== candidate.member && member >= 0).map((member) => ({ points: curve(member), style: "faint" })),
-      { points: curve(candidate.member), style: "blue", dots: true }],
+      { points: curve(candidate.member), style: "blue", dots: true, apart: candidate.member < 0 }],
     rules: [{ at: facts.tolerance, words: facts.tolerance_words }],
     marks: [...[cutNow()].filter(Boolean).map(({ size, score }) => ({ at: [size, score], words: plural(size, "parameter") })), ...[candidate].filter(isJudged).map(({ parameters, score, judged_words }) => ({ at: [parameters, score], words: `${plural(parameters, "parameter")}, ${judged_words}` }))] });
 }
@@ -147,6 +147,6 @@ function pruningView(host) {
 function pruningWords() {
   const others = facts.is_table ? " Grey lines are those trained with other penalties or in other ways." : "";
   byId("pruning-note").textContent = !facts.attempts.length ? ""
-    : chosen().member < 0 ? `The blue line joins all ${chosen().member === -2 ? "linear models" : "plain networks"} that were fitted and cut, of one start or another.${others}`
+    : chosen().member < 0 ? `Each blue dot is a ${chosen().member === -2 ? "linear model" : "plain network"} that was fitted, whole or cut.${others}`
     : `The blue line is the network this candidate was cut from, on its way down: cut, refitted, fine-tuned and judged at every size.${others}`;
 }

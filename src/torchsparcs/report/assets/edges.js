@@ -36,7 +36,8 @@ function edgesView(host, candidate, scene) {
   }));
   svg.append(lines, dots);
   scene.layers.forEach((layer, depth) => {
-    if (depth % last) svg.append(text(x(depth), tall + 2 * bow + 22, layer.name, { "text-anchor": "middle" }));
+    const name = x(1) - x(0) < 62 ? layer.name.replace("hidden ", "h") : layer.name; // side by side they would touch
+    if (depth % last) svg.append(text(x(depth), tall + 2 * bow + 22, name, { "text-anchor": "middle" }));
   });
   walkWithKeys(svg, all);
 }

@@ -73,7 +73,7 @@ function frontPoint(found, index, x, y, toY) {
   const words = `${plural(found.parameters, "parameter")}, ${facts.measure} ${found.score_with_error}${asJudged(found)}\n${found.architecture}`;
   const point = draw("g", {
     class: `point${found.rules.includes("linear") ? " linear" : ""}`, role: "radio", "data-index": index,
-    "aria-label": [words.replace("\n", ", "), ...found.rules].join(", "),
+    "aria-label": [words.replace("\n", ", "), ...found.names].join(", "),
   }, [
     ...(found.error === null ? [] : [draw("line", { class: "error", x1: x, x2: x, y1: toY(found.score - found.error), y2: toY(found.score + found.error) })]),
     draw("circle", { class: "halo", cx: x, cy: y, r: 13 }),
@@ -100,7 +100,7 @@ function frontMarks(toX, toY, box) {
   const taken = facts.candidates.filter(isJudged).map((found) => [toX(found.size) - 4, toX(found.size) + 4, toY(found.score) + 4]);
   const within = budgetPick();
   facts.candidates.forEach((found, index) => {
-    const names = [...found.rules, ...(index === within ? ["within budget"] : [])];
+    const names = [...found.names, ...(index === within ? ["within budget"] : [])];
     if (!names.length || !isJudged(found)) return;
     const x = toX(found.size), words = names.join(" · ");
     const over = toY(found.score) - 16, under = toY(found.score) + 26;
@@ -137,14 +137,16 @@ function markChosenPoint() {
 }
 
 function frontWords() {
+  const idle = facts.candidates.filter((found) => found.gains_nothing);
   const tried = facts.attempts.length, inside = Number(byId("front-figure").dataset.inside);
   const some = inside < tried ? `${whole(inside)} of the ${whole(tried)}` : `all ${whole(tried)}`;
   byId("front-note").textContent =
     `Each circle on the line is a network that scores better than all smaller ones, on ${facts.judged_by}. ` +
     (facts.is_corrected ? "They are drawn at these scores, by which they were chosen; the scores in words are those to expect on new rows, corrected for that choice. " : "") +
+    (idle.length ? `So corrected, those of ${idle.map(({ parameters }) => whole(parameters)).join(", ")} parameters should be no better than a smaller one. ` : "") +
     (tried ? `Grey dots are ${some} networks that were tried${inside < tried ? "; the others lie outside" : ""}. ` : "") +
     (byId("front-figure").dataset.stretched ? "The axis is stretched towards the top, where scores are close. " : "") +
-    "Click a circle, or use the arrow keys: the rest of the page shows that network, and the address keeps the choice.";
+    "Click a circle, or use the arrow keys: all but the head of the page shows that network, and the address keeps the choice.";
   byId("front-legend").replaceChildren(
     sample(draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 }), plural(facts.candidates.length, "candidate")),
     ...(facts.is_table ? [sample(draw("g", { class: "point linear" }, draw("circle", { class: "dot", cx: 9, cy: 7, r: 5 })), "linear model")] : []),

@@ -50,11 +50,15 @@ function switcherWords() {
   byId("next").setAttribute("aria-disabled", state.candidate === facts.candidates.length - 1);
   for (const row of byId("candidates").querySelectorAll("tbody tr")) row.classList.toggle("chosen", Number(row.dataset.index) === state.candidate);
   for (const row of document.querySelectorAll("#columns tbody tr")) markRead(row);
+  byId("shown").textContent = state.candidate === facts.picked ? "" :
+    `Shown is not the picked network, which the head of the page is about, but one of ${plural(candidate.parameters, "parameter")}, ${facts.measure} ${candidate.score_with_error}` +
+    `${candidate.error_words ? `, typical error ${candidate.error_words}` : ""}${candidate.gains_nothing ? "; a smaller one should be as good" : ""}.`;
   const rule = candidate.rules.find((each) => each !== "linear");
   const pick = typeof candidate.pick === "string" ? `"${candidate.pick}"` : rule ? `"${rule}"` : candidate.pick;
   const option = state.candidate === facts.picked ? "" : ` --pick ${candidate.pick}`;
   byId("commands").hidden = !facts.commands.length;
-  byId("commands").textContent = facts.commands.map(([start, end]) => `${start}${option}${end}`).join("\n");
+  byId("commands").textContent = facts.commands.map(([start, end]) => `${start}${end && option}${end}`).join("\n");
+  byId("flash").textContent = candidate.flash;
   const folder = facts.folder === null ? "THE FOLDER OF THE SEARCH" : facts.folder;
   byId("snippet").textContent = [
     "from torchsparcs import load_result", "",
@@ -87,7 +91,7 @@ function markRead(row) {
 
 function controls() {
   byId("chosen").append(...facts.candidates.map((found, index) => make("option", { value: index },
-    `${plural(found.parameters, "parameter")}, ${found.score_words}${found.rules.length ? `, ${found.rules.join(", ")}` : ""}`)));
+    `${plural(found.parameters, "parameter")}, ${found.score_words}${[...found.names, ...(found.gains_nothing ? ["no gain expected"] : [])].map((name) => `, ${name}`).join("")}`)));
   byId("chosen").addEventListener("change", (event) => select(Number(event.target.value)));
   byId("previous").addEventListener("click", () => select(state.candidate - 1));
   byId("next").addEventListener("click", () => select(state.candidate + 1));

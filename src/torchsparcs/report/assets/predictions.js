@@ -57,13 +57,21 @@ function predictedAgainstTrue(host, { name, true: real, predicted }) {
     ...pairs.map(([a, b]) => draw("circle", { class: "dots", cx: toX(a).toFixed(1), cy: toY(b).toFixed(1), r: 3 })));
 }
 
+// What a matrix shows of accuracy is the score that chose: said, so that it is not taken for the other one.
+function judgedShare({ counts }) {
+  const total = counts.flat().reduce((sum, count) => sum + count, 0), right = counts.reduce((sum, row, i) => sum + row[i], 0);
+  return ` Of all rows ${(100 * right / total).toFixed(2)} % are right here, ${facts.where_judged}` +
+    (facts.is_accuracy ? `; ${chosen().score_words} are to be expected on new rows.` : ", before the correction for the choice.");
+}
+
 function answersWords() {
   const answers = chosen().answers;
   if (!answers) { byId("answers-note").textContent = ""; return; }
   const kind = answers.kind === "confusion" ? "Rows by their true class and the one it predicted; the darker, the larger its share of the true class. Mistakes are orange."
     : "On the dashed line both are equal. Drawn is a sample of the rows.";
+  const right = answers.kind === "confusion" && facts.is_corrected ? judgedShare(answers) : "";
   const who = facts.is_judged_itself ? "" : " Each row was predicted by a network made in the same way, but fitted without that row.";
-  byId("answers-note").textContent = `${kind}${who} ${answers.note}`;
+  byId("answers-note").textContent = `${kind}${who}${right} ${answers.note}`;
 }
 
 // How often what was said came true, by bins of the probability.

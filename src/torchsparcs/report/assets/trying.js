@@ -14,6 +14,7 @@ const roomy = (value) => Number(value.toPrecision(4)).toLocaleString("en-US", { 
 const answerWords = (value) => (facts.classes.length ? `${(100 * value).toFixed(1)}\u00a0%` : roomy(value));
 const likeliest = (answers) => (facts.classes.length === 2 ? 1 : facts.classes.length ? answers.indexOf(Math.max(...answers)) : 0);
 const shownAnswer = (answers) => Math.min(state.answer ?? likeliest(answers), answers.length - 1);
+const TOGETHER = 0.25, GRID = 6; // of the scale, from where on two columns are said to act together; values of each that are looked at
 
 const valuesOf = ({ values, low, high }) => values ?? Array.from({ length: POINTS + 1 }, (_, i) => low + ((high - low) * i) / POINTS);
 const valueWords = (control, value) => (value === null ? "missing" : control.texts ? control.texts[control.values.indexOf(value)] : roomy(value));
@@ -27,6 +28,21 @@ function curveOf(candidate, row, place, answer) {
 }
 const swing = (curve) => Math.max(...curve.map(([, y]) => y)) - Math.min(...curve.map(([, y]) => y));
 
+// Columns by place that act together: where one is, the other's curve has another shape. Of numbers only: shares of classes always bend.
+function actTogether(candidate, places, answer) {
+  const together = new Map(places.map((place) => [place, []])), usual = usualRow();
+  if (facts.classes.length) return together;
+  const few = (place) => { const all = valuesOf(facts.controls[place]).filter((value) => value !== null); return all.filter((_, i) => i % Math.ceil(all.length / GRID) === 0 || i === all.length - 1); };
+  const at = (changes) => { const row = [...usual]; for (const [place, value] of changes) row[place] = value; return runs(candidate, row)[answer]; };
+  const least = TOGETHER * Math.max(...places.map((place) => swing(curveOf(candidate, usual, place, answer))));
+  places.forEach((one, i) => places.slice(i + 1).forEach((other) => {
+    const [first, ...as] = few(one), [start, ...bs] = few(other), corner = at([[one, first], [other, start]]);
+    const isBent = as.some((a) => bs.some((b) => Math.abs(at([[one, a], [other, b]]) - at([[one, a], [other, start]]) - at([[one, first], [other, b]]) + corner) > least));
+    if (isBent) { together.get(one).push(other); together.get(other).push(one); }
+  }));
+  return together;
+}
+
 let tried = []; // of the columns that are shown: place, curve drawing, words of the value
 function tryView(host) {
   const candidate = chosen(), { program } = candidate;
@@ -36,8 +52,11 @@ function tryView(host) {
   tried = [];
   if (!program) return host.replaceChildren(make("li", { class: "rest missing" }, "This network is too large to run in the page: take a smaller one, or the code below."));
   const usual = usualRow(), answer = shownAnswer(runs(candidate, state.row));
+  state.curves = answer; // it stays while the row changes
   const ranked = [...new Set(program.fields)].map((place) => [place, swing(curveOf(candidate, usual, place, answer))]).sort((a, b) => b[1] - a[1]).map(([place]) => place);
-  const items = ranked.filter((place) => program.numbers.length + program.told.length + program.codes.length && place !== undefined).map(tryColumn);
+  const places = ranked.filter((place) => program.numbers.length + program.told.length + program.codes.length && place !== undefined);
+  const together = actTogether(candidate, places.slice(0, FIRST), answer);
+  const items = places.map((place) => tryColumn(place, together.get(place) || []));
   const rest = items.slice(FIRST);
   host.replaceChildren(...items.slice(0, FIRST));
   if (rest.length) host.append(make("li", { class: "rest" }, make("details", {}, [make("summary", {}, `${plural(rest.length, "column")} more`), make("ul", {}, rest)])));
@@ -45,7 +64,7 @@ function tryView(host) {
   tryUpdate();
 }
 
-function tryColumn(place) {
+function tryColumn(place, others) {
   const control = facts.controls[place], id = `try-${place}`, label = make("label", { for: id }, control.field);
   const value = make("output", { for: id }), drawing = draw("svg", { class: "curve", role: "img" });
   const set = (given) => { state.row[place] = given; tryUpdate(); };
@@ -63,22 +82,23 @@ function tryColumn(place) {
   gap.checked = state.row[place] === null;
   gap.addEventListener("change", () => set(gap.checked ? null : Number(input.value)));
   tried.push({ place, drawing, value, input });
-  return make("li", {}, [make("div", {}, [label, value, input, ...(control.may_be_missing ? [make("label", { class: "gap" }, [gap, " missing"])] : [])]), drawing]);
+  return make("li", {}, [make("div", {}, [label, value, input, ...(control.may_be_missing ? [make("label", { class: "gap" }, [gap, " missing"])] : []),
+    ...(others.length ? [make("span", { class: "together" }, `depends on ${others.map((other) => facts.controls[other].field).join(", ")}`)] : [])]), drawing]);
 }
 
 // Of several classes or outputs, which one the curves show.
 function answerChoice() {
   const names = answerNames();
   const choice = make("select", { id: "try-which", "aria-label": "Answer that the curves show" }, names.map((name, i) => make("option", { value: i }, name)));
-  choice.addEventListener("change", () => { state.answer = Number(choice.value); tryUpdate(); });
-  byId("try-note").replaceChildren("Set the values of a row: the network runs in this page. Curves show its answer as one column changes and the others stay, all on one scale", make("span", { id: "try-scale" }), ": the steeper, the more it matters.",
+  choice.addEventListener("change", () => { state.answer = state.curves = Number(choice.value); tryUpdate(); });
+  byId("try-note").replaceChildren("Set the values of a row: the network runs in this page. A curve shows the answer for this row as one column changes and the others stay, all on one scale", make("span", { id: "try-scale" }), "; with other values in the row it may look different. Columns that move the answer of a usual row most come first. Circles are the entries of a list.",
     ...(names.length > 1 ? [" They show ", choice] : []));
 }
 
 function tryUpdate() {
   const candidate = chosen();
   if (!candidate.program) return;
-  const answers = runs(candidate, state.row), answer = shownAnswer(answers), names = answerNames();
+  const answers = runs(candidate, state.row), answer = state.curves, names = answerNames();
   if (byId("try-which")) byId("try-which").value = answer;
   const order = [...answers.keys()].sort((a, b) => (facts.classes.length ? answers[b] - answers[a] : a - b)).slice(0, 4);
   byId("try-answer").replaceChildren(...order.map((place, i) => make("p", { class: i ? "" : "first" }, [
