@@ -166,7 +166,7 @@ def with_nulls(table: pd.DataFrame, folder: Path, rows: int, *names: str) -> Pat
     return path
 
 
-@pytest.mark.parametrize("rows", [20, ROWS])
+@pytest.mark.parametrize("rows", [21, ROWS])
 def test_nulls_of_json_lines_are_read_in_parts(run, tmp_path, monkeypatch, rows):
     path = with_nulls(texts(), tmp_path, rows, "age", "note")
     whole = predicted(monkeypatch, None, run, path, "--pick", "best", *KEEP)
