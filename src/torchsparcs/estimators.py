@@ -20,7 +20,8 @@ from torchsparcs.results.result import SearchResult
 from torchsparcs.searching.costs import Costs
 from torchsparcs.searching.refit import refit
 from torchsparcs.searching.search import SearchConfig, search
-from torchsparcs.tables.distinct import distinct_rows, has_text
+from torchsparcs.tables.columns import has_text
+from torchsparcs.tables.distinct import distinct_rows
 from torchsparcs.tables.kinds import Kinds
 from torchsparcs.tables.standardization import weights_of
 from torchsparcs.tables.target_values import has_target

@@ -155,6 +155,46 @@ def test_a_few_rows_at_a_time_say_what_all_say(run, tmp_path, monkeypatch, name,
     assert (whole.code == 0) == (whole.out.count("\n") == ROWS + 1)
 
 
+def with_nulls(table: pd.DataFrame, folder: Path, rows: int, *names: str) -> Path:
+    """JSON lines that say null in the first rows of these columns."""
+    lines = [
+        {name: None if i < rows and name in names else plain(value) for name, value in row.items()}
+        for i, row in enumerate(typed(table).astype(object).to_dict("records"))
+    ]
+    path = folder / "new.jsonl"
+    path.write_text("\n".join(json.dumps(line, default=str) for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("rows", [21, ROWS])
+def test_nulls_of_json_lines_are_read_in_parts(run, tmp_path, monkeypatch, rows):
+    path = with_nulls(texts(), tmp_path, rows, "age", "note")
+    whole = predicted(monkeypatch, None, run, path, "--pick", "best", *KEEP)
+    monkeypatch.setattr(chunks, "read_table", None)
+    assert predicted(monkeypatch, 7, run, path, "--pick", "best", *KEEP) == whole
+    assert whole.code == 0
+
+
+@pytest.mark.parametrize(("lacking", "kept"), [(["age", "height"], "note"), (["age"], "nota")])
+def test_columns_that_json_lines_lack_are_told_without_reading_all_at_once(
+    run, tmp_path, monkeypatch, lacking, kept
+):
+    path = written(texts().drop(columns=lacking), tmp_path, ".jsonl")
+    options = ("--pick", "best", "--keep", kept)
+    whole = predicted(monkeypatch, None, run, path, *options)
+    monkeypatch.setattr(chunks, "read_table", None)
+    assert predicted(monkeypatch, 7, run, path, *options) == whole
+    assert whole.code == 1
+
+
+def test_a_column_without_a_name_that_is_kept_stays(run, tmp_path, monkeypatch):
+    path = tmp_path / "new.csv"
+    texts().set_index(np.arange(ROWS) % 10).to_csv(path)
+    whole = predicted(monkeypatch, None, run, path, "--keep", "Unnamed: 0")
+    assert predicted(monkeypatch, 7, run, path, "--keep", "Unnamed: 0") == whole
+    assert whole.code == 0
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("name", ["empty columns", "truths", "integers, then a fraction"])
 def test_parquet_is_written_a_few_rows_at_a_time(run, tmp_path, monkeypatch, name, ending):
@@ -204,7 +244,7 @@ finally:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is asked for as Linux tells it")
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_memory_does_not_grow_with_the_rows(run, tmp_path, ending):
     peaks = []
     for rows in (2**13, 2**16):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from torchsparcs.command.messages import reworded, tell
-from torchsparcs.command.runs import check_file, loaded, rule_of
+from torchsparcs.command.opening import check_file, loaded, rule_of
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.files.atomic import write_atomically
 from torchsparcs.results.parts import outputs_of_part

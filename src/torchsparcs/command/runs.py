@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from torchsparcs.command.console import open_console, print_facts, print_front, summary
-from torchsparcs.command.jobs import clear_leftovers
-from torchsparcs.command.messages import open_page, reworded, tell
+from torchsparcs.command.messages import open_page, tell
+from torchsparcs.command.opening import check_file, loaded, rule_of
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.export.code import CPP
 from torchsparcs.export.formats import CODE, FORMATS
@@ -19,9 +19,8 @@ from torchsparcs.export.timing import SIMULATORS, lacking_simulator, row_time
 from torchsparcs.export.writing import to_onnx
 from torchsparcs.files.reading import quoted
 from torchsparcs.files.visible import visible
-from torchsparcs.report.page import check_place
 from torchsparcs.results.fidelity import fidelity_words
-from torchsparcs.results.result import Candidate, SearchResult, load_result
+from torchsparcs.results.result import Candidate, SearchResult
 from torchsparcs.tables.datasets import BUILT_IN, load_dataset
 from torchsparcs.tables.readers import read_table
 from torchsparcs.tables.target_values import with_targets
@@ -238,22 +237,3 @@ def _export_network(candidate: Candidate, format: str, path: Path) -> None:
         raise ValueError(
             f"Expected onnx or safetensors for a network that was searched. Got {format}."
         )
-
-
-def loaded(run: Path) -> SearchResult:
-    """What was found in ``run``; what a killed process left beside it goes."""
-    result = load_result(run)
-    clear_leftovers(run)
-    return result
-
-
-def rule_of(result: SearchResult, pick: str | None) -> str | int:
-    """What ``SearchResult.pick`` takes: that of the search by default."""
-    if pick is None:
-        return result.settings.get("pick", "smallest")
-    return int(pick) if pick.isdecimal() else pick
-
-
-def check_file(path: Path, force: bool) -> None:
-    with reworded():
-        check_place(path, force=force)

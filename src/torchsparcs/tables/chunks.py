@@ -8,7 +8,7 @@ types, and all of it is read again with these: twice at most.
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,10 +22,22 @@ from torchsparcs.tables.parquet import ParquetFiles
 from torchsparcs.tables.readers import FILES, WHOLE, ending_of, open_table, read_table
 from torchsparcs.tables.text_files import TextFile, Types
 
-EMPTY = "nothing"  # begins the type of a column in rows where it has no entry
-DATES = "dates to the"  # begins that of dates, which are written as the finest of them
-TEXT, TRUTH, ODD = "text", "bool", "odd"
+NOTHING, NUMERIC, DATES = "nothing", "numbers", "dates"
+TEXT, TRUTHS, ODD = "text", "truths", "odd"
 UNITS = ("D", "s", "ms", "us", "ns")
+
+
+class Look(NamedTuple):
+    """What the entries of a column look like.
+
+    Attributes:
+        kind: what they are; ``NOTHING`` where there are none, ``ODD`` where pandas has to decide.
+        detail: of numbers, and of a column without entries that becomes one of numbers, their type
+            in NumPy; of dates the unit of the finest, as which all of them are written.
+    """
+
+    kind: str
+    detail: str = ""
 
 
 class TurnedError(Exception):
@@ -82,87 +94,96 @@ def _opened(source: str | Path, sheet: str | None) -> "TextFile | ParquetFiles |
     file = open_table(path)
     if isinstance(file, ParquetFiles):
         file.check_kept()
-    file.columns(block_rows(file.width))  # whether the first one numbers the rows
     return file
 
 
 def _frames(file: Any, types: Types, names: Collection[str]) -> Iterator[pd.DataFrame]:
-    """All rows, in frames of :func:`block_rows`; columns ``names`` that objects lack are empty."""
+    """All rows, in frames of :func:`block_rows`.
+
+    Columns ``names`` that the objects of a frame lack are empty there. Those that all objects lack
+    are missing from one more frame: who reads it says so.
+    """
     is_json, is_empty = isinstance(file, JsonLines), True
     firsts = [0] if is_json else [first for first, _ in file.blocks()]
     rows = block_rows(file.width)
+    found: dict[str, None] = {}  # columns, in the order of a table that is read whole
     for first in firsts:
         for frame in file.frames(first, rows, types):
             check_names([str(name) for name in frame.columns])
             is_empty &= not len(frame)
+            found.update(dict.fromkeys(frame))
             yield frame.assign(**dict.fromkeys({*names} - {*frame}, np.nan)) if is_json else frame
     if is_empty:
         raise ValueError(f"Expected rows below the header. {file.path} has none.")
+    if is_json and not {*names} <= {*found}:
+        yield pd.DataFrame({name: [np.nan] for name in found})
+        raise TurnedError(None)  # nobody minded
 
 
 def _watched(
     file: Any, types: Types, names: Collection[str], kept: Collection[str]
 ) -> Iterator[pd.DataFrame]:
     """The frames, until a column among ``names`` is of another type than in those before."""
-    seen: dict[str, set[str]] = {name: set() for name in names if name not in types}
-    turned: dict[str, str] = {}
+    empty = Look(NOTHING, "float64" if isinstance(file, JsonLines) else "")
+    seen: dict[str, set[Look]] = {name: set() for name in names if name not in types}
+    turned: dict[str, Look] = {}
     for frame in _frames(file, types, names):
         for name in seen:
             if name in frame:
-                seen[name].add(_type(frame[name], name in kept))
-        wholes = {name: _whole(found) for name, found in seen.items()}
+                seen[name].add(_look(frame[name], name in kept, empty))
+        wholes = {name: _whole(looks) for name, looks in seen.items()}
         turned = {
             name: whole
             for name, whole in wholes.items()
             if not all(_is_alike(each, whole, name in kept) for each in seen[name])
         }
-        if not turned:
+        if not turned or not {*names} <= {*frame}:
             yield frame
-    empty = [name for name in seen if all(each.startswith(EMPTY) for each in seen[name])]
-    if ODD in turned.values() or (isinstance(file, JsonLines) and empty):
+    if any(whole.kind == ODD for whole in turned.values()):
         raise TurnedError(None)
     if turned:
-        raise TurnedError({name: str if kind == TEXT else kind for name, kind in turned.items()})
+        raise TurnedError(
+            {name: str if whole.kind == TEXT else whole.detail for name, whole in turned.items()}
+        )
 
 
-def _type(values: pd.Series, is_kept: bool) -> str:
-    """What the entries of a column in some rows look like."""
+def _look(values: pd.Series, is_kept: bool, empty: Look) -> Look:
+    """What a column looks like in some rows; ``empty`` where it has no entry and no type."""
     kind: Any = values.dtype
     is_empty = bool(values.isna().all())
     if isinstance(kind, np.dtype) and kind.kind in NUMBERS:
-        return f"{EMPTY} {kind.name}" if is_empty else kind.name
+        if kind.kind == "b":
+            return Look(TRUTHS)
+        return Look(NOTHING if is_empty else NUMERIC, kind.name)
     if is_empty:
-        return EMPTY
+        return empty
     if is_kept and isinstance(kind, np.dtype) and kind.kind == "M":
-        unit = next(u for u in UNITS if (values.dropna().dt.floor(u) == values.dropna()).all())
-        return f"{DATES} {unit}"
+        dates = values.dropna()
+        return Look(DATES, next(unit for unit in UNITS if (dates.dt.floor(unit) == dates).all()))
     if is_kept and (getattr(kind, "kind", "") in ("m", "M") or str(kind) == "category"):
-        return ODD
-    return TRUTH if isinstance(values[values.first_valid_index()], (bool, np.bool_)) else TEXT
+        return Look(ODD)
+    is_truth = isinstance(values[values.first_valid_index()], (bool, np.bool_))
+    return Look(TRUTHS if is_truth else TEXT)
 
 
-def _whole(found: Collection[str]) -> str:
-    """What a column looks like that has rows of the types ``found``, as pandas reads it."""
-    entries = {each for each in found if not each.startswith(EMPTY)}
-    if not all(map(_is_number, entries)):
+def _whole(looks: Collection[Look]) -> Look:
+    """What a column looks like that has rows of these looks, as pandas reads it."""
+    entries = {each for each in looks if each.kind != NOTHING}
+    kinds = {each.kind for each in entries}
+    if kinds - {NUMERIC}:
         if len(entries) == 1:
             return next(iter(entries))
-        is_written = all(each in (TEXT, TRUTH) or _is_number(each) for each in entries)
-        return TEXT if is_written else ODD
-    if "uint64" in entries and len(found) > 1:
-        return TEXT
-    numbers = [each.removeprefix(EMPTY).strip() for each in found if each != EMPTY]
-    return np.result_type(*numbers).name if numbers else EMPTY
+        return Look(TEXT if kinds <= {TEXT, TRUTHS, NUMERIC} else ODD)
+    if Look(NUMERIC, "uint64") in entries and len(looks) > 1:
+        return Look(TEXT)
+    types = [each.detail for each in looks if each.detail]
+    return Look(NUMERIC, np.result_type(*types).name) if types else Look(NOTHING)
 
 
-def _is_number(kind: str) -> bool:
-    return kind.startswith(("int", "uint", "float"))
-
-
-def _is_alike(part: str, whole: str, is_kept: bool) -> bool:
-    """Whether rows of the type ``part`` are read as a column of the type ``whole`` is."""
-    if whole == ODD:
+def _is_alike(part: Look, whole: Look, is_kept: bool) -> bool:
+    """Whether rows that look like ``part`` are read as a column that looks like ``whole`` is."""
+    if whole.kind == ODD:
         return False
-    if part == whole or part.startswith(EMPTY):
+    if part == whole or part.kind == NOTHING:
         return True
-    return not is_kept and _is_number(part) and _is_number(whole)
+    return not is_kept and part.kind == whole.kind == NUMERIC

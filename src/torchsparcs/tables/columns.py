@@ -9,6 +9,7 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -213,6 +214,13 @@ def _check_kind(kind: type, name: str) -> None:
             f"Expected numbers, text or dates in {name!r}: each argument must be a string or a "
             f"number. Got {kind.__name__}; turn it into numbers or drop the column."
         )
+
+
+def has_text(X: Any) -> bool:
+    """Whether a DataFrame has columns that are neither numbers nor truth values."""
+    return isinstance(X, pd.DataFrame) and not all(
+        pd.api.types.is_numeric_dtype(kind) for kind in X.dtypes
+    )
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -5,12 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-
-def has_text(X: Any) -> bool:
-    """Whether a DataFrame has columns that are neither numbers nor truth values."""
-    return isinstance(X, pd.DataFrame) and not all(
-        pd.api.types.is_numeric_dtype(kind) for kind in X.dtypes
-    )
+from torchsparcs.tables.columns import has_text
 
 
 def distinct_rows(

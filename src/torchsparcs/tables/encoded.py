@@ -24,8 +24,9 @@ class Surprises:
     """What is surprising in rows, counted over as many parts of them as there are.
 
     Attributes:
-        rows: that have been looked at.
-        columns, found: by their names, and what all their rows have, but for the values.
+        rows: how many have been looked at.
+        columns: those that have been looked at, by name.
+        found: by the same names, what they have in all rows, counted; without the values.
         infinite: rows in which a number is infinite, by its name.
         written: columns of numbers where text with a decimal comma was in ``fit``.
         far: what is wrong with the first number out of all proportion, "" for none.
@@ -48,12 +49,12 @@ class Surprises:
         if (known := self.found.get(name)) is not None:
             unknown = dict.fromkeys((*known.unknown, *part.unknown))
             part = Encoded(
-                NOTHING,
-                known.missing + part.missing,
-                known.unseen + part.unseen,
-                (*unknown,)[: MOST_UNKNOWN + 1],
-                known.strays + part.strays,
-                part.stray if known.stray is None else known.stray,
+                values=NOTHING,
+                missing=known.missing + part.missing,
+                unseen=known.unseen + part.unseen,
+                unknown=(*unknown,)[: MOST_UNKNOWN + 1],
+                strays=known.strays + part.strays,
+                stray=part.stray if known.stray is None else known.stray,
             )
         self.found[name] = part
 

@@ -1,5 +1,7 @@
 """Predictions as files, a few rows at a time: CSV that no spreadsheet computes, and Parquet."""
 
+import tempfile
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import pandas as pd
@@ -50,14 +52,15 @@ class CsvWriter:
 
 
 class ParquetWriter:
-    """Rows as Parquet, a few at a time; they wait while a column has no entry that tells its type.
+    """Rows as Parquet, a few at a time.
 
-    One that never has any holds numbers.
+    While a column has no entry that tells its type, they wait in a temporary file. One that never
+    has any holds numbers.
     """
 
     def __init__(self, file: BinaryIO):
         self.file, self.arrow = file, load_pyarrow()
-        self.waiting: list[Any] = []
+        self.waiting: Any = tempfile.TemporaryFile()  # noqa: SIM115 (closed once they are written)
         self.schema: Any = self.arrow.schema([])
         self.writer: Any = None
 
@@ -67,35 +70,47 @@ class ParquetWriter:
         for place, column in enumerate(rows.columns):
             if column.null_count == len(rows):
                 rows = rows.set_column(place, rows.schema.names[place], self.arrow.nulls(len(rows)))
-        self.waiting.append(rows)
-        if self.writer is None:
-            schemas = [self.schema, rows.schema]
-            self.schema = self.arrow.unify_schemas(schemas, promote_options="permissive")
-            if self.arrow.null() in self.schema.types:
-                return
-        self._write()
+        if self.writer is not None:
+            self.writer.write_table(rows.cast(self.schema))
+            return
+        with self.arrow.ipc.new_stream(self.waiting, rows.schema) as stream:
+            stream.write_table(rows)
+        schemas = [self.schema, rows.schema]
+        self.schema = self.arrow.unify_schemas(schemas, promote_options="permissive")
+        if self.arrow.null() not in self.schema.types:
+            self._begin()
 
     def close(self) -> None:
         """Write the rows that wait, and what is behind the last one."""
-        fields = [
-            field.with_type(self.arrow.float64()) if field.type == self.arrow.null() else field
-            for field in self.schema
-        ]
-        self.schema = self.arrow.schema(fields)
-        self._write()
+        if self.writer is None:
+            fields = [
+                field.with_type(self.arrow.float64()) if field.type == self.arrow.null() else field
+                for field in self.schema
+            ]
+            self.schema = self.arrow.schema(fields)
+            self._begin()
         self.writer.close()
 
     def drop(self) -> None:
         """Write no more rows; the writer would do so by itself, once others have the file."""
+        self.waiting.close()
         if self.writer is not None:
             self.writer.close()
 
-    def _write(self) -> None:
-        if self.writer is None:
-            self.writer = self.arrow.parquet.ParquetWriter(self.file, self.schema)
-        for rows in self.waiting:
+    def _begin(self) -> None:
+        """Write the rows that wait."""
+        self.writer = self.arrow.parquet.ParquetWriter(self.file, self.schema)
+        for rows in self._waited():
             self.writer.write_table(rows.cast(self.schema))
-        self.waiting = []
+        self.waiting.close()
+
+    def _waited(self) -> Iterator[Any]:
+        """The tables that wait, one behind the other in their file."""
+        end = self.waiting.tell()
+        self.waiting.seek(0)
+        while self.waiting.tell() < end:
+            with self.arrow.ipc.open_stream(self.waiting) as stream:
+                yield stream.read_all()
 
 
 WRITERS: dict[str, type[CsvWriter] | type[ParquetWriter]] = {
