@@ -127,7 +127,7 @@ def test_a_pick_that_nobody_knows_is_told_before_the_search(monkeypatch):
         with pytest.raises(ValueError, match=r"one of smallest, best\. Got 'cost:1'"):
             SparcsRegressor(costs=costs, pick="cost:1", **SHORT).fit(X, y)
     for pick in ("cheap", "cost:abc", "cost:-1", "cost:nan", "cost:"):
-        with pytest.raises(ValueError, match=f"smallest, best, cost:X. Got '{pick}'"):
+        with pytest.raises(ValueError, match=rf"smallest, best, cost:X\. Got '{pick}'"):
             SparcsRegressor(costs={"city": 5.0}, pick=pick, **SHORT).fit(X, y)
 
 

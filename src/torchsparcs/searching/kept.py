@@ -77,10 +77,13 @@ def _keep_of_folds(result: SearchResult, outcome: Outcome) -> None:
     count, lesson = folded.judged_rows, outcome.fits[0].lesson
     judged = folded.folds.judged[:count]  # copies come last
     outputs = predict(CompactPopulation(networks).to(folded.inputs.device), folded.judging)[0]
-    own = outputs[folded.folds.judge[judged], torch.arange(count)] / picked.temperature
+    own = folded.unseen_outputs(outputs)[:count] / picked.temperature
+    weight = folded.weights[judged].double().cpu()
     said = lesson.said if lesson.said.dim() == 2 else lesson.said[-1]  # the fit to all rows
     known = None if result.settings["teacher_is_target"] else folded.targets[judged].cpu()
-    found = compared(result.target, own.cpu(), said[judged].cpu(), known).kept
+    found = compared(
+        result.target, own.cpu(), said[judged].cpu(), known, weight / weight.sum()
+    ).kept
     nothing = dict.fromkeys(("disagreed", "said", "teacher_said", "labels"), ())
     result.settings["fidelity"] = plain_fidelity(
         {
