@@ -54,7 +54,7 @@ def test_what_a_budget_buys(result):
         with pytest.raises(ValueError, match="Expected a budget of at least"):
             result.within_cost(cheapest / 2)
     for unknown in ("cost:much", "cost:-1"):
-        with pytest.raises(ValueError, match="Expected a pick among .*, cost:X and 0"):
+        with pytest.raises(ValueError, match=r"Expected a pick among .*, cost:X and 0"):
             result.pick(unknown)
 
 
