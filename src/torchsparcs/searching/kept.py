@@ -25,30 +25,15 @@ def keep_fidelity(
 ) -> None:
     """Let the result remember what its smallest network kept of a teacher, if there was one.
 
-    On rows that were given to judge, or else on those that judged: there the networks answer that
-    were fitted to others, as they do for the score.
+    On a pair of rows that nobody fits, or else on those that judged: there the networks answer that
+    were fitted to others, as they do for the score. Of teachers that are fitted it is on a pair one
+    that is fitted to all ``rows``. One that cannot answer a pair is warned of: the search is done.
     """
     if teacher is None and teacher_fit is None:
         return
-    if isinstance(validation, (tuple, list)):
-        _keep_apart(result, teacher, teacher_fit, rows, validation, seed)
-    else:
+    if not isinstance(validation, (tuple, list)):
         _keep_of_folds(result, outcome)
-
-
-def _keep_apart(
-    result: SearchResult,
-    teacher: Any,
-    teacher_fit: Any,
-    rows: tuple[Any, Any],
-    validation: Any,
-    seed: int,
-) -> None:
-    """On a pair of rows that nobody fits.
-
-    Of teachers that are fitted it is one that is fitted to all ``rows``. One that cannot answer
-    those that were given is warned of: the search is done.
-    """
+        return
     X, y, _ = with_targets(*validation)
     try:
         if teacher is None:
@@ -58,7 +43,7 @@ def _keep_apart(
         warnings.warn(
             f"What the networks kept of their teacher is not known on the validation rows. {error}",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
