@@ -14,12 +14,11 @@ the optimizer and, for spectral ones, the proximal step; blocks take turns, medi
 """
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from marking import filled, rewrite
+from marking import rewrite, shown
 from recording import RESULTS, record
 from torch import Tensor, nn
 
@@ -91,8 +90,7 @@ def table(found: dict[str, dict]) -> str:
 
 def page(results: Path = RESULTS) -> str:
     """The page with the table of what was recorded."""
-    found = json.loads((results / "block_cost.json").read_text())
-    return filled(PAGE.read_text(), "block_cost", {"table": table}, found)
+    return shown(PAGE, {"table": table}, results / "block_cost.json")
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 from block_cost import Block
-from marking import filled, rewrite
+from marking import rewrite, shown
 from recording import RESULTS, record
 from torch import nn
 
@@ -104,8 +104,7 @@ def sentence(found: dict) -> str:
 
 def page(results: Path = RESULTS) -> str:
     """The page with what was recorded."""
-    found = json.loads((results / "block_memory.json").read_text())
-    return filled(PAGE.read_text(), "block_memory", {"sentence": sentence}, found)
+    return shown(PAGE, {"sentence": sentence}, results / "block_memory.json")
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ A line that begins with a mark and goes on with text is shown as it is, without 
 stand before a mark, or nothing after it.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -25,6 +26,11 @@ def filled(
         return match[1] + sentences[match[2]](found) + match[4]
 
     return marked(kind).sub(sentence, text)
+
+
+def shown(page: Path, sentences: Mapping[str, Callable[[dict], str]], record: Path) -> str:
+    """The page with what a ``record`` says in every place of the kind of its name."""
+    return filled(page.read_text(), record.stem, sentences, json.loads(record.read_text()))
 
 
 def between(values: Iterable[float], form: str) -> str:

@@ -189,7 +189,7 @@ def rho_range(found: dict) -> str:
     told = []
     for penalty in ("l2", "l1"):
         own = [row for row in rows if row["penalty"] == penalty and 1e-5 <= row["weight"] <= 1e-3]
-        lost = [row for row in own if max(row["mse"]) > FITS]
+        lost = [row for row in own if max(row["mse"]) >= FITS]
         weights = sorted({row["weight"] for row in own} - {row["weight"] for row in lost})
         most = max(max(row["mse"]) for row in own if row["weight"] in weights)
         told.append(
@@ -197,7 +197,7 @@ def rho_range(found: dict) -> str:
             f"(mean squared error at most {most:.0e})"
         )
         told += [
-            f"at {row['weight']:g} {sum(error > FITS for error in row['mse'])} of "
+            f"at {row['weight']:g} {sum(error >= FITS for error in row['mse'])} of "
             f"{len(row['mse'])} do not on the {'bent' if row['alpha'] else 'linear'} target "
             f"({between(row['mse'], '.1e')})"
             for row in lost

@@ -12,30 +12,43 @@ from resuming import code
 
 from torchsparcs.files.provenance import provenance
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "results"
 EVERY = 30  # seconds until the next record of work that goes on
 Found = TypeVar("Found")
 
 
 def command() -> str:
     """What was typed, but for where folders lie on this machine."""
-    told = list(sys.argv)
-    if "--out" in told:
-        place = told.index("--out")
-        if Path(told[place + 1]).is_absolute():  # tried, not recorded
-            del told[place : place + 2]
-    named = (Path(one).name if Path(one).is_absolute() else one for one in told)
-    return " ".join(["python", *named])
+    return " ".join(["python", *told(sys.argv)])
+
+
+def told(typed: Iterable[str]) -> list[str]:
+    """Parts of a command without absolute paths: their names, or the place in this project.
+
+    Where results went is left out where it is no place of the project.
+    """
+    parts: list[str] = []
+    for one in typed:
+        option, mark, value = one.rpartition("=")  # "", "" where there is no mark
+        path = Path(value)
+        if not path.is_absolute():
+            parts.append(one)
+        elif path.is_relative_to(ROOT):
+            parts.append(f"{option}{mark}{path.relative_to(ROOT)}")
+        elif not mark and parts[-1:] == ["--out"]:
+            parts.pop()
+        elif option != "--out":
+            parts.append(f"{option}{mark}{path.name}")
+    return parts
 
 
 def record(name: str, device: str, results: dict, out: Path = RESULTS) -> Path:
     """Write ``out/name.json``; the part of another device in the same file is kept."""
     path = out / f"{name}.json"
     content = json.loads(path.read_text()) if path.exists() else {}
-    made = provenance(command(), device) | {
-        "code": code()
-    }  # a record that is gone on from has one of its own
-    content[device] = made | results | made
+    made = provenance(command(), device) | {"code": code()}
+    content[device] = made | results | made  # a record that is gone on from has one of its own
     out.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(content, indent=1) + "\n")

@@ -112,10 +112,10 @@ def narrow_extractors() -> str:
         "\nCIFAR-10 is judged on an extractor of ours; `cifar10-narrow`, on extractors of the size "
         f"of the paper's, has not been run. `cifar10` trained for {seconds / 60:.0f} minutes on "
         f"{content['hardware']}, {seconds / epochs:.2f} s for an epoch of each model; at that rate "
-        f"`cifar10-narrow` would take {together / 60:.0f} minutes there (estimated, not measured), "
-        "so that all experiments together do not fit into 20. Each head already trains all its "
-        "seeds and weights in one captured step. A model alone takes less time for an epoch, but "
-        f"one after another they would still take {alone / 60:.0f} minutes (estimated).\n"
+        f"`cifar10-narrow` would take {together / 60:.0f} minutes there (estimated, not measured). "
+        "Each head already trains all its seeds and weights in one captured step. A model alone "
+        "takes less time for an epoch, but one after another they would still take "
+        f"{alone / 60:.0f} minutes (estimated).\n"
     )
 
 

@@ -116,11 +116,19 @@ def test_costs_of_columns_and_a_pick_by_them():
     assert chosen.network is model.network_
     assert max(found.cost for found in model.result_.by_cost) >= 5
     assert clone(model).costs == model.costs
-    for pick, costs in (("cost:1", None), ("cheap", {"city": 5.0})):
-        with pytest.raises(ValueError, match="pick to be one of smallest, best"):
-            SparcsRegressor(costs=costs, pick=pick, **SHORT).fit(X, y)
     with pytest.raises(ValueError, match="'town'"):
         SparcsRegressor(costs={"town": 5.0}, **SHORT).fit(X, y)
+
+
+def test_a_pick_that_nobody_knows_is_told_before_the_search(monkeypatch):
+    X, y = table()
+    monkeypatch.setattr(estimators, "search", lambda *_, **__: pytest.fail("it searched"))
+    for costs in (None, {}):
+        with pytest.raises(ValueError, match=r"one of smallest, best\. Got 'cost:1'"):
+            SparcsRegressor(costs=costs, pick="cost:1", **SHORT).fit(X, y)
+    for pick in ("cheap", "cost:abc", "cost:-1", "cost:nan", "cost:"):
+        with pytest.raises(ValueError, match=rf"smallest, best, cost:X\. Got '{pick}'"):
+            SparcsRegressor(costs={"city": 5.0}, pick=pick, **SHORT).fit(X, y)
 
 
 def test_rows_without_a_target_are_answered_by_the_teacher():

@@ -16,7 +16,7 @@ from torch import Tensor
 from torchsparcs.compact.network import CompactNetwork
 from torchsparcs.judging.folds import is_splitter
 from torchsparcs.results.intervals import interval_around
-from torchsparcs.results.result import SearchResult
+from torchsparcs.results.result import SearchResult, most_cost
 from torchsparcs.searching.costs import Costs
 from torchsparcs.searching.refit import refit
 from torchsparcs.searching.search import SearchConfig, search
@@ -96,8 +96,9 @@ class _Sparcs(BaseEstimator):
         lead to the same fit, to the last bit. Where ``validation`` is a splitter, rows stay as
         they are and in their order, and ``groups`` (rows,) are for it.
         """
-        picks = PICKS if self.costs is None else (*PICKS, "cost:X")
-        if self.pick not in PICKS and not (self.costs and str(self.pick).startswith("cost:")):
+        picks = (*PICKS, "cost:X") if self.costs else PICKS
+        is_cost = bool(self.costs) and most_cost(str(self.pick)) is not None
+        if self.pick not in PICKS and not is_cost:
             raise ValueError(f"Expected pick to be one of {', '.join(picks)}. Got {self.pick!r}.")
         goes_on = bool(self.warm_start) and hasattr(self, "result_")
         if goes_on and not (self.teacher is None and self.teacher_fit is None):

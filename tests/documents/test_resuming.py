@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -60,3 +61,30 @@ def test_a_process_that_is_done_is_not_planned_again(benchmark, monkeypatch):
     assert len(asked) == 7
     assert sorted(map(str, again)) == sorted(map(str, whole))
     assert repeats.compared(whole)["of"] == 12
+
+
+def test_a_record_does_not_tell_where_folders_lie(benchmark, monkeypatch):
+    recording = benchmark("recording")
+    script = str(BENCHMARKS.resolve() / "tables.py")
+    for typed, told in (
+        (
+            ["benchmarks/tables.py", "--out", "docs/results"],
+            "benchmarks/tables.py --out docs/results",
+        ),
+        ([script, "--quick", "--out", "/some/where"], "benchmarks/tables.py --quick"),
+        ([script, "--out=/some/where", "--data=/a/b.npz"], "benchmarks/tables.py --data=b.npz"),
+        (
+            [script, "--data", "/a/b.npz", "--out=here"],
+            "benchmarks/tables.py --data b.npz --out=here",
+        ),
+    ):
+        monkeypatch.setattr(sys, "argv", typed)
+        assert recording.command() == f"python {told}"
+
+
+def test_no_record_tells_where_folders_lay(benchmark):
+    told = benchmark("recording").told
+    for path in (BENCHMARKS.parent / "docs" / "results").rglob("*.json"):
+        for command in set(re.findall(r'"command": "([^"]*)"', path.read_text())):
+            parts = command.split(" ")
+            assert told(parts) == parts, path.name

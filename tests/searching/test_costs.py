@@ -53,8 +53,9 @@ def test_what_a_budget_buys(result):
     if cheapest > 0:
         with pytest.raises(ValueError, match="Expected a budget of at least"):
             result.within_cost(cheapest / 2)
-    with pytest.raises(ValueError, match="Expected a pick among"):
-        result.pick("cost:much")
+    for unknown in ("cost:much", "cost:-1"):
+        with pytest.raises(ValueError, match=r"Expected a pick among .*, cost:X and 0"):
+            result.pick(unknown)
 
 
 def test_it_is_saved_and_refitted(result, tmp_path):

@@ -15,6 +15,7 @@ ROWS = 150
 DRAW = np.random.default_rng(0)
 X = DRAW.normal(size=(ROWS, 3))
 SIDES = np.where(X[:, 0] + X[:, 1] > 0, "up", "down")
+SOME = np.where(DRAW.random(ROWS) < 0.2, "up", SIDES)
 NOISE = DRAW.integers(0, 2, ROWS)
 KINK = np.abs(X[:, 0]) + X[:, 1]
 QUICK = {
@@ -48,6 +49,16 @@ def test_of_classes_it_is_told_on_the_rows_that_gave_the_score(validation):
     assert kept["agreement"] > 0.9
     assert kept["correlation"] > 0.9
     assert 0 <= kept["divergence"] < 0.5
+
+
+@pytest.mark.parametrize(
+    "weights", [{"class_weight": {"up": 5}}, {"sample_weight": 1 + 9 * (X[:, 2] > 0)}]
+)
+def test_rows_count_as_they_do_for_the_score(weights):
+    result = search(
+        X, SOME, teacher=LogisticRegression().fit(X, SIDES), scoring="accuracy", **weights, **QUICK
+    )
+    assert result.settings["fidelity"]["score"] == pytest.approx(result.smallest().score)
 
 
 def test_of_numbers_too():
@@ -93,6 +104,7 @@ def test_without_a_target_there_is_no_score_to_tell(tmp_path):
     assert kept["agreement"] > 0.9
     assert "score against the labels" not in page_of(result)
     assert "the teacher's" not in told(result, tmp_path)
+    assert SEEN not in told(result, tmp_path) + page_of(result)
 
 
 def test_without_a_teacher_there_is_nothing(tmp_path):

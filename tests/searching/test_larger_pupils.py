@@ -1,5 +1,8 @@
 """Pupils of somebody's own teacher get larger than labels alone let networks be."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,6 +57,30 @@ def test_none_where_they_would_be_too_large_or_there_is_nobody_to_teach_them(beg
     begun.clear()
     search(X, NOISY, teacher=knows, max_parameters=200, config=CONFIG, **OPTIONS)
     assert [*begun] == ["fits", "taught"]
+
+
+def test_a_quick_look_tries_none(begun):
+    quick = replace(CONFIG, steps=80, longest=80)
+    search(X, NOISY, teacher=knows, config=quick, **OPTIONS)
+    assert [*begun] == ["fits", "taught"]
+
+
+def test_what_diverged_before_them_does_not_end_it(begun, monkeypatch):
+    """It has no loss that another could be compared with."""
+    monkeypatch.setattr(finishing, "CLEARLY", 0.0)
+    gone_on = SecondOrder.gone_on
+
+    def first_diverged(self, name, some):
+        found = gone_on(self, name, some)
+        if name == "fits":
+            ((rung, recipe), start), *others = found
+            lost = replace(rung, judgement=rung.judgement._replace(loss=math.nan))
+            found = [((lost, recipe), start), *others]
+        return found
+
+    monkeypatch.setattr(SecondOrder, "gone_on", first_diverged)
+    search(X, NOISY, teacher=knows, config=CONFIG, **OPTIONS)
+    assert len([name for name in begun if name.startswith("taught to")]) == 2
 
 
 def test_clearly_worse_ones_end_it(begun, monkeypatch):

@@ -246,11 +246,10 @@ class FoldedData:
         rows = self.folds.judged
         output = output if self.bounded is None else self.bounded(output)
         target, weight = self.targets[rows], self.weights[rows].double()
-        place = torch.arange(len(rows), device=output.device)
         share, part = weight / weight.sum(), self._parts(rows)
         return [
             judgement_of(
-                group[self.folds.judge[rows], place],
+                self.unseen_outputs(group),
                 group[-1],
                 target,
                 share,
@@ -264,6 +263,15 @@ class FoldedData:
             )
             for group in output.unflatten(0, (-1, self.fits))
         ]
+
+    def unseen_outputs(self, group: Tensor) -> Tensor:
+        """What each row that judges gets from the fit that was not fitted to it, (rows, ...).
+
+        Shape:
+            - group (fits, rows, ...), outputs of the fits of one network for the rows that judge
+        """
+        judge = self.folds.judge[self.folds.judged]
+        return group[judge, torch.arange(len(judge), device=group.device)]
 
     def _parts(self, rows: Tensor) -> Tensor:
         """The part that each of ``rows`` belongs to, (rows,): a cluster, or as the score has it."""

@@ -104,8 +104,17 @@ class Compared(NamedTuple):
     words: list[list[str]]
 
 
-def compared(target: Target, output: Tensor, said: Tensor, known: Tensor | None) -> Compared:
-    """A network's ``output`` (rows, O) beside what a teacher ``said``, and what is ``known``."""
+def compared(
+    target: Target,
+    output: Tensor,
+    said: Tensor,
+    known: Tensor | None,
+    share: Tensor | None = None,
+) -> Compared:
+    """A network's ``output`` (rows, O) beside what a teacher ``said``, and what is ``known``.
+
+    In the scores each row counts by its ``share`` (rows,) of one; without, all count the same.
+    """
     mine, its = target.bounded(output.double()), said.double()
     if target.classes is None:
         apart = (mine - its).square().mean(dim=1)
@@ -122,7 +131,8 @@ def compared(target: Target, output: Tensor, said: Tensor, known: Tensor | None)
         its = its.logit()[:, 1:] if target.task == "binary" else its.log()
     scores: list[float | None] = [None, None]
     if known is not None:
-        share = torch.full((len(mine),), 1 / len(mine), dtype=torch.float64)
+        if share is None:
+            share = torch.full((len(mine),), 1 / len(mine), dtype=torch.float64)
         measure = scoring_of("accuracy" if target.classes is not None else "r2", target)
         scores = [measure.score(each, known, share) for each in (mine, its)]
     kept = {
@@ -156,9 +166,10 @@ def fidelity_words(result: "SearchResult") -> str | None:
 
 
 def is_flattered(settings: Mapping[str, Any]) -> bool:
-    """Whether the teacher may have been fitted to the rows that its fidelity is told on."""
-    is_of_folds = settings["fidelity"].get("is_of_folds", False)
-    return is_of_folds and not settings.get("teacher_is_refitted", False)
+    """Whether the teacher has a score on rows that it may have been fitted to."""
+    kept = settings["fidelity"]
+    has_score = kept.get("is_of_folds", False) and kept["teacher_score"] is not None
+    return has_score and not settings.get("teacher_is_refitted", False)
 
 
 def _finite(value: Any) -> Any:

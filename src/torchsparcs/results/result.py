@@ -133,10 +133,11 @@ class SearchResult(Explanations):
             place = int(rule)
             if 0 <= place < len(self.front):
                 return self.front[place]
-        if isinstance(rule, str) and (most := _number_after("cost:", rule)) is not None:
+        if isinstance(rule, str) and (most := most_cost(rule)) is not None:
             return self.within_cost(most)
+        known = [*rules, *["cost:X"] * bool(self.by_cost)]
         raise ValueError(
-            f"Expected a pick among {', '.join(rules)} and 0 to {len(self.front) - 1}. "
+            f"Expected a pick among {', '.join(known)} and 0 to {len(self.front) - 1}. "
             f"Got {rule!r}."
         )
 
@@ -308,12 +309,13 @@ class SearchResult(Explanations):
         )
 
 
-def _number_after(prefix: str, text: str) -> float | None:
-    """The number behind ``prefix``, None where there is none."""
+def most_cost(rule: str) -> float | None:
+    """What "cost:12" lets columns cost, a number from 0 on; None of any other rule."""
     try:
-        return float(text.removeprefix(prefix)) if text.startswith(prefix) else None
+        most = float(rule.removeprefix("cost:")) if rule.startswith("cost:") else -1
     except ValueError:
         return None
+    return most if most >= 0 else None
 
 
 def load_result(path: str | Path) -> SearchResult:

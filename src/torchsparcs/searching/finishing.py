@@ -53,7 +53,8 @@ class Finishing:
 
     ``widest`` and ``deepest`` are the most hidden neurons in a layer and the most layers of a plain
     network, ``effort`` a share of the usual turns; ``clock`` says how long. Below ``QUICK`` of the
-    effort it is a quick look: fewer shapes, in larger steps.
+    effort it is a quick look: fewer shapes, in larger steps, and no networks or pupils larger than
+    those whose connections go.
     """
 
     def __init__(
@@ -114,8 +115,8 @@ class Finishing:
         if self.fits.rows.lessons is not None:
             with self.clock.stage("taught", "fitting networks to the teacher"):
                 found += self.fits.taught(found)
-                found += self._larger_pupils(found, rungs, decays, bands[0][1], largest)
-        found = [each for each in found if _is_sound(each[0][0])]
+                found += self._larger_pupils(_sound(found), rungs, decays, bands[0][1], largest)
+        found = _sound(found)
         fitted = [each for each, _ in found]
         if found and len(rows.inputs) >= DEEP_ROWS:
             with self.clock.stage("deeper", "fitting the best of each size for longer"):
@@ -142,7 +143,7 @@ class Finishing:
         They may be too large for the labels: rows that were made tell them apart as well.
         """
         rows, pupils = self.fits.rows, list[tuple[Cooked, Begun]]()
-        if rows.made is None:
+        if rows.made is None or self.is_quick:
             return pupils
         count = len(rows.inputs) + len(rows.made.inputs)
         most = min(MOST_TAUGHT, count * self.outputs, largest or math.inf)
@@ -150,7 +151,7 @@ class Finishing:
         while top * TAUGHT_BAND <= most and not self.clock.is_over:
             band = top, top * TAUGHT_BAND
             begun = self._begun_in(band, rungs, less, PUPIL, (1.0,))[:1]
-            more = self.fits.gone_on(f"taught to {band[1]:.0f}", begun)
+            more = _sound(self.fits.gone_on(f"taught to {band[1]:.0f}", begun))
             lowest = min((rung.loss for (rung, _), _ in [*found, *pupils]), default=math.inf)
             if not any(CLEARLY * rung.loss < lowest for (rung, _), _ in more):
                 break
@@ -315,6 +316,11 @@ def _is_sound(rung: Rung) -> bool:
     tensors = (part for each in rung.networks for part in (each.weights, each.bias))
     is_finite = math.isfinite(rung.loss) and all(bool(part.isfinite().all()) for part in tensors)
     return is_finite and is_connected(rung.network)
+
+
+def _sound(found: Sequence[tuple[Cooked, Begun]]) -> list[tuple[Cooked, Begun]]:
+    """Those of what was fitted to the end that nothing has spoilt: NaN cannot be compared."""
+    return [each for each in found if _is_sound(each[0][0])]
 
 
 def _within(rungs: Sequence[Rung], band: Band) -> list[Rung]:

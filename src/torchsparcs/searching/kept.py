@@ -25,30 +25,15 @@ def keep_fidelity(
 ) -> None:
     """Let the result remember what its smallest network kept of a teacher, if there was one.
 
-    On rows that were given to judge, or else on those that judged: there the networks answer that
-    were fitted to others, as they do for the score.
+    On a pair of rows that nobody fits, or else on those that judged: there the networks answer that
+    were fitted to others, as they do for the score. Of teachers that are fitted it is on a pair one
+    that is fitted to all ``rows``. One that cannot answer a pair is warned of: the search is done.
     """
     if teacher is None and teacher_fit is None:
         return
-    if isinstance(validation, (tuple, list)):
-        _keep_apart(result, teacher, teacher_fit, rows, validation, seed)
-    else:
+    if not isinstance(validation, (tuple, list)):
         _keep_of_folds(result, outcome)
-
-
-def _keep_apart(
-    result: SearchResult,
-    teacher: Any,
-    teacher_fit: Any,
-    rows: tuple[Any, Any],
-    validation: Any,
-    seed: int,
-) -> None:
-    """On a pair of rows that nobody fits.
-
-    Of teachers that are fitted it is one that is fitted to all ``rows``. One that cannot answer
-    those that were given is warned of: the search is done.
-    """
+        return
     X, y, _ = with_targets(*validation)
     try:
         if teacher is None:
@@ -58,7 +43,7 @@ def _keep_apart(
         warnings.warn(
             f"What the networks kept of their teacher is not known on the validation rows. {error}",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
@@ -77,10 +62,13 @@ def _keep_of_folds(result: SearchResult, outcome: Outcome) -> None:
     count, lesson = folded.judged_rows, outcome.fits[0].lesson
     judged = folded.folds.judged[:count]  # copies come last
     outputs = predict(CompactPopulation(networks).to(folded.inputs.device), folded.judging)[0]
-    own = outputs[folded.folds.judge[judged], torch.arange(count)] / picked.temperature
+    own = folded.unseen_outputs(outputs)[:count] / picked.temperature
+    weight = folded.weights[judged].double().cpu()
     said = lesson.said if lesson.said.dim() == 2 else lesson.said[-1]  # the fit to all rows
     known = None if result.settings["teacher_is_target"] else folded.targets[judged].cpu()
-    found = compared(result.target, own.cpu(), said[judged].cpu(), known).kept
+    found = compared(
+        result.target, own.cpu(), said[judged].cpu(), known, weight / weight.sum()
+    ).kept
     nothing = dict.fromkeys(("disagreed", "said", "teacher_said", "labels"), ())
     result.settings["fidelity"] = plain_fidelity(
         {

@@ -173,8 +173,8 @@ def started() -> Iterator[Ranks]:
     if os.environ.get("MASTER_ADDR") in ("localhost", "127.0.0.1", "::1"):
         for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             os.environ.setdefault(name, LOOPBACK)
-    # Loaded after it, as torch.compile does, the functions in there would keep the group of that
-    # moment as a default, and its threads, which can abort an interpreter that ends.
+    # Import this before the group exists: imported later, as torch.compile does, its functions
+    # keep that group as a default, and its threads, which can abort an interpreter that ends.
     import_module("torch.distributed.nn.functional")
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
     try:

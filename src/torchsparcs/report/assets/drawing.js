@@ -86,10 +86,12 @@ function logTicks(from, to, fewest) {
 
 // Ticks with as many decimals as tell them apart: 1.125, not 1.13.
 function tickWords(ticks) {
-  const isWhole = (value) => Math.abs(value - Math.round(value)) < 1e-6;
-  const decimals = [0, 1, 2, 3, 4].find((n) => ticks.every((tick) => isWhole(tick * 10 ** n)));
-  if (decimals === undefined || ticks.some((tick) => Math.abs(tick) >= 1e5)) return short;
-  const evenly = linearSteps(ticks);
+  const step = Math.min(1, ...ticks.flatMap((tick, i) => [tick, tick - ticks[i - 1]]).map(Math.abs).filter((gap) => gap > 0));
+  const isWhole = (tick, n) => Math.abs(tick * 10 ** n - Math.round(tick * 10 ** n)) < 1e-6 * step * 10 ** n;
+  const evenly = linearSteps(ticks), largest = Math.max(...ticks.map(Math.abs));
+  const most = evenly && largest >= 1e-3 ? 10 : 4; // what is all small has powers of ten
+  const decimals = [...Array(most + 1).keys()].find((n) => ticks.every((tick) => isWhole(tick, n)));
+  if (decimals === undefined || largest >= 1e5) return (tick) => short(tick).replace(/^-/, "−");
   return (tick) => (evenly ? tick.toFixed(decimals) : String(tick)).replace("-", "−");
 }
 const linearSteps = (ticks) => ticks.every((tick, i) => i < 2 || Math.abs(tick - 2 * ticks[i - 1] + ticks[i - 2]) < 1e-9 * Math.abs(ticks[ticks.length - 1] - ticks[0]));
