@@ -23,7 +23,6 @@ from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork
 from torchsparcs.tables.target import Target
 
-RULES = {"smallest": "smallest as good", "best": "best score", "linear": "linear model"}
 PICKED = "picked"
 MOST_NAMES = 3000  # of inputs
 
@@ -184,7 +183,7 @@ def offered_size(result: SearchResult) -> Offered:
 
 
 def _rules(result: SearchResult) -> list[str]:
-    return [rule for rule in RULES if rule != "linear" or result.linear is not None]
+    return [rule for rule in wording.RULES if rule != "linear" or result.linear is not None]
 
 
 DRAWN, LINEAR = -1, -2  # the places of networks that nobody in the history was cut to
@@ -253,7 +252,7 @@ def _comparison(result: SearchResult, rule: Any, offered: Offered) -> list[dict[
         found = result.pick(pick)
         place = next((i for i, c in enumerate(candidates) if is_same(found, c)), len(candidates))
         candidates += [found] * (place == len(candidates))
-        names.setdefault(place, []).append(PICKED if pick == rule else RULES[pick])
+        names.setdefault(place, []).append(PICKED if pick == rule else wording.RULES[pick])
     rows = [
         _row(result, ", ".join(names[place]), found.architecture, found)
         for place, found in enumerate(candidates)

@@ -13,6 +13,7 @@ from torchsparcs.results.result import FEW_ROWS, Candidate, SearchResult
 from torchsparcs.training.progress import duration_words
 
 MOST_NAMED = 12  # columns, one by one
+RULES = {"smallest": "smallest as good", "best": "best score", "linear": "linear model"}
 
 
 def counted(number: int, noun: str) -> str:
@@ -177,11 +178,21 @@ def measured(scoring: Scoring, score: float) -> str:
 def comparison_note(result: SearchResult) -> str:
     """What the words of the table at the top mean."""
     rule = result.settings.get("pick", "smallest")
-    name = "Picked is" if rule == "smallest" else "“Smallest” is"
+    name = "Picked is"
+    if rule != "smallest":
+        name = f"Picked is what was asked for: {_asked(rule)}. “Smallest as good” is"
     return (
         f"Parameters are weights and biases. {name} the smallest network whose score is within "
         f"{_gap(result)} of the best; ± is one standard error.{_how_corrected(result)}"
     )
+
+
+def _asked(rule: str | int) -> str:
+    """A rule to pick by, or a pick: "best score", "number 3", "cost up to 12"."""
+    text = str(rule)
+    if text.isdecimal():
+        return f"number {text}"
+    return RULES.get(text) or text.replace("cost:", "cost up to ")
 
 
 def _how_corrected(result: SearchResult) -> str:
