@@ -18,11 +18,13 @@ from marking import between, filled, rewrite
 from measured_costs import (
     cost,
     cost_table,
+    digits_time,
     in_a_kilobyte,
     in_other_sizes,
     int8,
     latency,
     latency_table,
+    predict_times,
     search_times,
 )
 from measured_growth import (
@@ -324,6 +326,8 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         in_other_sizes,
         int8,
         search_times,
+        predict_times,
+        digits_time,
         parts,
         tried,
         growth_table,

@@ -134,5 +134,20 @@ def search_times(found: dict) -> str:
     return table(["table", "rows", "searched on", *heads], *rows)
 
 
+def digits_time(found: dict) -> str:
+    """Seconds of README's first job, without the installation."""
+    cpu = found["search_time"]["cpu"]
+    return f"{_mean(cpu['searches']['digits'], 'seconds'):.0f} s on {cpu['hardware']}"
+
+
+def predict_times(found: dict) -> str:
+    """Seconds in which the command predicts a million rows, by the format of the file."""
+    cpu = found["search_time"]["cpu"]
+    times = cpu["predict_a_million"]
+    formats = {"csv": "CSV", "parquet": "Parquet"}
+    words = (f"{times[name]['seconds']:.0f} s from {said}" for name, said in formats.items())
+    return f"{' and '.join(words)} on {cpu['hardware']}"
+
+
 def _mean(runs: list[dict], key: str) -> float:
     return sum(run[key] for run in runs) / len(runs)
