@@ -62,6 +62,10 @@ def test_the_words():
         "there)." in facts_of(plain)["verdict"]
     )
     assert "plain" not in str(facts_of(plain)["comparison"])  # of corrected scores
+    same = attempt._replace(parameters=one.parameters, score=one.score)
+    itself = facts_of(dataclasses.replace(binary, attempts=(same,)))["verdict"]
+    assert "It is itself a plain MLP, drawn and fitted: it did not grow." in itself
+    assert "picked in the same way" not in itself
     assert best.standard_error < 3 / 150
     lowest = 100 * (best.score - 3 / 150)
     assert facts["tolerance_words"] == f"3 rows below the best, {lowest:.2f} % in cross-validation"

@@ -121,7 +121,9 @@ def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
     elif linear is not None:
         name = f"the linear model {columns_words(result, linear)}"
         others.append((name, linear.parameters, measured(result.scoring, linear.told)))
-    if plain is not None:
+    if plain is not None and (plain.parameters, plain.score) == (picked.parameters, picked.score):
+        sentences.append("It is itself a plain MLP, drawn and fitted: it did not grow.")
+    elif plain is not None:
         score = f"{measured(result.scoring, plain.score)} {where_judged(result.settings)}"
         score += f", this one {result.scoring.words(picked.score)} there"
         others.append(("a plain MLP picked in the same way", plain.parameters, score))
