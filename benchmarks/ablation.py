@@ -61,13 +61,10 @@ class Part:
     has_connections: bool = True
     has_trained: bool = True
     has_fits: bool = True
+    boosts: bool = True
     is_more: bool = False
     columns: Callable[[Array], Callable[[Array], Array]] | None = None
     target: Callable[[Array], tuple[Function, Function]] | None = None
-
-
-def _nobody(*_: object) -> None:
-    """No lessons."""
 
 
 def knots(x: Array) -> Function:
@@ -130,7 +127,7 @@ PARTS = {
     "layers": Part("plain networks of two layers", {"SHAPES": (Shape(1), Shape(1, skip=True))}),
     "decays": Part("weight decays by folds", {"DECAYS": (1e-3,), "NEIGHBOURS": (1.0,)}),
     "dropout": Part("training with input dropout too", ways=("asleep",)),
-    "forest": Part("a forest as a teacher", {"lessons": _nobody}),
+    "boosting": Part("gradient boosting as a teacher, where it leads", boosts=False),
     "turns": Part("more turns where rows are many", {"DEEP_ROWS": math.inf}),
     "knots": Part("hinges at the quartiles of columns", is_more=True, columns=knots),
     "steps": Part("steps at the quartiles of columns", is_more=True, columns=steps),
@@ -196,7 +193,7 @@ def measured(folder: Path, unit: str) -> dict:
             forth(split.y[own]),
             task="classification" if split.classes else "regression",
             scoring="accuracy" if split.classes else "r2",
-            config=SearchConfig(ways=about.ways),
+            config=SearchConfig(ways=about.ways, boosting=about.boosts),
             device="cpu",
             engine="local",
             progress=False,

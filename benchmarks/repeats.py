@@ -26,6 +26,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -202,13 +203,23 @@ def search_all(
     """What the processes found so far, those of an earlier call among them."""
     if found:
         yield found
-    known = [(one["setting"], *(one[key] for key in Asked._fields)) for one in found]
-    tasks = [(setting, a) for setting, a in planned(names, options) if (setting, *a) not in known]
+    known = Counter((one["setting"], *_hashable(one).values()) for one in found)
+    tasks = []
+    for setting, asked in planned(names, options):
+        key = (setting, *_hashable(asked._asdict()).values())
+        if not known[key]:
+            tasks.append((setting, asked))
+        known[key] -= known[key] > 0  # several processes are asked for the same
     start, pool = time.monotonic(), ThreadPoolExecutor(options.workers)
     for done, one in enumerate(shared_out(pool, in_the_setting, tasks, options.minutes), 1):
         found = [*found, one]
         print(f"{done} of {len(tasks)} after {time.monotonic() - start:.0f} s", flush=True)
         yield found
+
+
+def _hashable(asked: dict[str, Any]) -> dict[str, Any]:
+    """What a process was asked, in the order of ``Asked``."""
+    return {key: tuple(v) if isinstance(v := asked[key], list) else v for key in Asked._fields}
 
 
 def summed_up(names: list[str], found: list[dict[str, Any]]) -> dict[str, Any]:

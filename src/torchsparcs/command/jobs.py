@@ -63,6 +63,7 @@ class Job(Record):
     class_weight: str | dict[str, float] | None = None
     calibrate: bool = True
     sample: int | None = None
+    boosting: bool = True
     costs: dict[str, float] | None = None
     teacher: str | None = None  # the path of an ONNX file
     extra_rows: str | None = None
@@ -157,7 +158,7 @@ class Job(Record):
     def _config(self) -> SearchConfig:
         given = {"steps": self.steps, "longest": self.steps, "sample": self.sample}
         known: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
-        return SearchConfig(paper=self.paper, **known)
+        return SearchConfig(paper=self.paper, boosting=self.boosting, **known)
 
     def _begin(self, folder: Path, steps: Steps) -> None:
         steps.clear()

@@ -191,6 +191,10 @@ def search(
         int | None,
         typer.Option(min=1, metavar="N", help="Training steps; by default chosen by the rows."),
     ] = None,
+    no_boosting: Annotated[
+        bool,
+        typer.Option("--no-boosting", help="Never train networks to what gradient boosting says."),
+    ] = False,
     paper: Annotated[
         bool,
         typer.Option("--paper", help="Train and prune as the paper does, for comparison."),
@@ -243,6 +247,7 @@ def search(
         "widths": numbers("--widths", widths, int),
         "penalty_weights": numbers("--penalty-weights", penalty_weights, float),
         "steps": steps,
+        "boosting": not no_boosting,
         "paper": paper,
         "seed": seed,
         "time_budget": seconds_of(time_budget),

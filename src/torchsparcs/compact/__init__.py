@@ -2,6 +2,7 @@
 
 # The files that other rooms may use; the rest are this room's own.
 __all__ = [
+    "batches",
     "chain",
     "direct",
     "drawing",

@@ -44,7 +44,7 @@ LOSSES: dict[str, Losses] = {
 }
 
 
-def _losses(task: str) -> Losses:
+def losses_of(task: str) -> Losses:
     """The row of :data:`LOSSES`, or that of a quantile."""
     level = quantile_level(task)
     if level is None:
@@ -84,10 +84,10 @@ def fitted(
     is_small = weights.numel() * stack.ends[-1] <= CACHED
     order, blocks = _blocks(torch.ones_like(weights) if is_small else weights)
     pair = pair[0][order], pair[1][order] if pair[1].dim() < 3 else pair[1][:, order]
-    inputs, target = _with_rows_last(pair, task, dtype, directs[0].outputs)
+    inputs, target = with_rows_last(pair, task, dtype, directs[0].outputs)
     share = (weights / weights.sum(dim=1, keepdim=True)).to(dtype)[:, order]
     decay = torch.tensor(decays, dtype=dtype, device=inputs.device)[:, None]
-    losses = _losses(task)
+    losses = losses_of(task)
 
     def evaluate(point: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
         """Loss and slope of the networks ``which``."""
@@ -118,9 +118,9 @@ def fitted(
 @torch.no_grad()
 def row_losses(directs: Sequence[DirectSpace], pair: tuple[Tensor, Tensor], task: str) -> Tensor:
     """The loss of each network on each row of ``pair``, (networks, rows)."""
-    inputs, target = _with_rows_last(pair, task, torch.float32, directs[0].outputs)
+    inputs, target = with_rows_last(pair, task, torch.float32, directs[0].outputs)
     stack = Stack(directs, torch.float32)
-    return _losses(task)(stack.outputs(stack.start, inputs), target)[0]
+    return losses_of(task)(stack.outputs(stack.start, inputs), target)[0]
 
 
 def _blocks(weights: Tensor) -> tuple[Tensor, list[tuple[slice, Tensor]]]:
@@ -141,7 +141,7 @@ def _blocks(weights: Tensor) -> tuple[Tensor, list[tuple[slice, Tensor]]]:
     ]
 
 
-def _with_rows_last(
+def with_rows_last(
     pair: tuple[Tensor, Tensor], task: str, dtype: torch.dtype, outputs: int
 ) -> tuple[Tensor, Tensor]:
     """Inputs (I + 1, rows), the constant of the biases last, and targets (.., O, rows)."""

@@ -8,18 +8,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from torchsparcs.compact.batches import trained
 from torchsparcs.compact.direct import DirectSpace
 from torchsparcs.compact.fitting import fitted, row_losses
 from torchsparcs.fitting.folded import FoldedData
+from torchsparcs.fitting.lesson import Lesson
 from torchsparcs.training.deadline import Deadline
 
 MOST_ROWS, FEWEST_ROWS = 10_000, 200  # that are fitted to, of all and of each fit
+MADE_FITTED = 4_000  # made rows in a second-order fit, which sees all of its rows at every turn
 
 
 class Recipe(NamedTuple):
     """How a network is fitted: the weight decay, the teacher's share of its target, made rows.
 
-    ``made`` is how much these count, all together, beside all others.
+    ``made`` is how much these count, all together, beside all others; in minibatches each of them
+    counts as much as any other.
     """
 
     decay: float
@@ -34,6 +38,12 @@ class Made(NamedTuple):
     answers: Tensor
     weights: Tensor
 
+    def some(self, count: int) -> "Made":
+        """About so many of them, evenly spread, which count as much together."""
+        stride = math.ceil(len(self.inputs) / count)
+        weights = self.weights[:, ::stride] * stride
+        return Made(self.inputs[::stride], self.answers[:, ::stride], weights)
+
 
 @dataclass(frozen=True)
 class FitRows:
@@ -44,7 +54,8 @@ class FitRows:
         judging: inputs and targets of rows that judge.
         shares: (fits, judging rows), how much each of those counts in the verdict on each fit.
         lessons: (fits, rows, O), what the teacher of each fit says of its rows.
-        made: rows that were made for a teacher of somebody's.
+        made: rows that were made for that teacher.
+        columns: of the table, that each input comes from.
     """
 
     inputs: Tensor
@@ -55,6 +66,7 @@ class FitRows:
     task: str
     lessons: Tensor | None = None
     made: Made | None = None
+    columns: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, folded: FoldedData, seed: int) -> "FitRows":
@@ -69,13 +81,24 @@ class FitRows:
         fits = torch.arange(folded.fits, device=by.device)
         shares = (fits[:, None] == by) * folded.weights[rows][::stride]
         judging = judges[::stride], others[::stride]
-        own = cls(inputs[some], targets[some], weights[:, some], judging, shares, folded.loss)
+        own = cls(
+            inputs[some],
+            targets[some],
+            weights[:, some],
+            judging,
+            shares,
+            folded.loss,
+            columns=folded.columns or tuple(range(inputs.shape[1])),
+        )
         if folded.lesson is None:
             return own
-        lesson = folded.lesson.at(folded.folds.is_fitted.nonzero().squeeze(1)[some])
-        answers = lesson.answers.expand(own.fits, -1, -1)
-        made = Made(lesson.inputs, answers, lesson.weights(own.weights))
-        return replace(own, lessons=lesson.said.expand(own.fits, -1, -1), made=made)
+        return own.taught(folded.lesson.at(folded.folds.is_fitted.nonzero().squeeze(1)[some]))
+
+    def taught(self, lesson: Lesson) -> "FitRows":
+        """The same rows with what teachers say of them, and of others that were made."""
+        said, answers = (part.expand(self.fits, -1, -1) for part in (lesson.said, lesson.answers))
+        made = Made(lesson.inputs, answers, lesson.weights(self.weights))
+        return replace(self, lessons=said, made=made)
 
     def to(self, device: torch.device) -> "FitRows":
         return replace(
@@ -115,18 +138,10 @@ class FitRows:
     ) -> list[list[DirectSpace]]:
         """Groups of those ``fits``, one after the other, each fitted by its recipe."""
         count = len(networks) // len(recipes)
-        inputs, targets = self.inputs, self._targets(networks[0].outputs, recipes, fits)
-        weights = self.weights[fits].repeat(len(recipes), 1)
-        if self.made is not None and any(recipe.made for recipe in recipes):
-            more, said, counts = self.made
-            inputs = torch.cat([inputs, more])
-            said = said[fits].to(targets).repeat(len(recipes), 1, 1)
-            targets = torch.cat([targets, said], dim=1)
-            made = torch.cat([counts[fits] * recipe.made for recipe in recipes])
-            weights = torch.cat([weights, made.to(weights)], dim=1)
+        pair, weights = self._pair(networks[0].outputs, recipes, fits, MADE_FITTED)
         found = fitted(
             networks,
-            (inputs, targets),
+            pair,
             weights,
             [recipe.decay for recipe in recipes for _ in range(count)],
             self.task,
@@ -134,6 +149,41 @@ class FitRows:
             deadline=deadline,
         )
         return [found[start : start + count] for start in range(0, len(found), count)]
+
+    def trained(
+        self,
+        networks: list[DirectSpace],
+        recipe: Recipe,
+        steps: int,
+        seed: int,
+        deadline: Deadline,
+    ) -> list[DirectSpace]:
+        """A group trained by minibatches, made rows among the others."""
+        assert self.made is not None
+        fits = slice(0, self.fits)
+        pair, weights = self._pair(networks[0].outputs, [recipe], fits, len(self.made.inputs))
+        real, made = weights.tensor_split([len(self.inputs)], dim=1)
+        made = made * ((made > 0).sum(dim=1) / (real > 0).sum(dim=1))[:, None]
+        weights = torch.cat([real, made], dim=1)
+        return trained(
+            networks, pair, weights, self.task, steps=steps, seed=seed, deadline=deadline
+        )
+
+    def _pair(
+        self, outputs: int, recipes: list[Recipe], fits: slice, most: int
+    ) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """Inputs and targets of all rows, at ``most`` so many made ones, and what they count."""
+        inputs, targets = self.inputs, self._targets(outputs, recipes, fits)
+        weights = self.weights[fits].repeat(len(recipes), 1)
+        if self.made is None or not any(recipe.made for recipe in recipes):
+            return (inputs, targets), weights
+        more, said, counts = self.made.some(most)
+        said = said[fits].to(targets).repeat(len(recipes), 1, 1)
+        made = torch.cat([counts[fits] * recipe.made for recipe in recipes])
+        return (
+            (torch.cat([inputs, more]), torch.cat([targets, said], dim=1)),
+            torch.cat([weights, made.to(weights)], dim=1),
+        )
 
     def _targets(self, outputs: int, recipes: list[Recipe], fits: slice) -> Tensor:
         """Those of everybody, or of each network, (networks, rows, O), where some are taught."""

@@ -48,7 +48,7 @@ class FoldedData:
 
     Of classes of a table it is told how often probabilities came true, and networks will be
     calibrated where ``is_calibrated`` says so. What networks put out is judged as ``bounded`` has
-    it. A teacher's ``lesson`` is of all rows.
+    it. A teacher's ``lesson`` is of all rows. ``columns`` are those of the table, for each input.
     """
 
     inputs: Tensor
@@ -62,6 +62,7 @@ class FoldedData:
     is_calibrated: bool = False
     bounded: Callable[[Tensor], Tensor] | None = None
     lesson: Lesson | None = None
+    columns: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -136,6 +137,11 @@ class FoldedData:
             has_classes=target.classes is not None,
             is_calibrated=calibrate and target.classes is not None,
             bounded=target.bounded,
+            columns=tuple(
+                place
+                for place, column in enumerate(preprocessing.inputs.columns)
+                for _ in column.encoded_names
+            ),
         )
 
     def taught(self, lesson: Lesson | None) -> "FoldedData":

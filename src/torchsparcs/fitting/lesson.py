@@ -12,7 +12,7 @@ from torchsparcs.fitting.teachers import Teacher
 from torchsparcs.tables.made_rows import made_rows
 from torchsparcs.tables.preprocessing import Preprocessing, Target
 
-MOST_MADE, TIMES = 20_000, 4  # made rows: at most, and of those that there are
+MOST_MADE, TIMES = 60_000, 20  # made rows: at most, and of those that there are
 RANGES = 10  # of a number, within which rows are mixed
 
 
@@ -99,8 +99,7 @@ def more_rows(
 ) -> More:
     """Rows between those of ``X`` that are of the same kind, and ``extra`` ones, if any."""
     standard = preprocessing.inputs.transform(X)
-    count = min(TIMES * len(standard), MOST_MADE)
-    made = made_rows(X, standard.numpy(), kinds, count, seed)
+    made = made_rows(X, standard.numpy(), kinds, made_count(len(standard)), seed)
     parents = [torch.from_numpy(np.stack([made.base, made.partner], axis=1))]
     tables = [made.X]
     if extra is not None:
@@ -109,6 +108,11 @@ def more_rows(
         parents.append(torch.full((len(extra), 2), -1))
     inputs = torch.cat([preprocessing.inputs.transform(part) for part in tables])
     return More(tables, inputs, torch.cat(parents))
+
+
+def made_count(rows: int) -> int:
+    """How many rows are made of so many."""
+    return min(TIMES * rows, MOST_MADE)
 
 
 def _as_columns_of(X: Any, extra: Any) -> Any:

@@ -16,13 +16,10 @@ from torchsparcs.fitting.fit_rows import FitRows, Recipe
 from torchsparcs.fitting.folded import Judgement
 from torchsparcs.training.deadline import NEVER, Deadline
 
-# The teacher's share of the target, how much made rows count, and the share of the best decay.
-TAUGHT = ((0.5, 0.0, 1.0),)
-TAUGHT_BY_OTHERS = (  # somebody's own, which makes up for decay
-    *((0.5, 0.0, 1.0), (0.5, 1.0, 1.0), (1.0, 1.0, 1.0)),
-    *((0.5, 0.0, 0.1), (0.5, 1.0, 0.1), (1.0, 1.0, 0.1)),
-)
-LABELS = Recipe(math.nan)  # alone, of any decay
+# The teacher's share of the target, how much made rows count, and the share of the best decay,
+# which they make up for.
+TAUGHT = ((0.5, 1.0, 0.1), (1.0, 1.0, 0.1))
+PUPIL, PUPIL_STEPS = Recipe(3e-5, 0.5, 1.0), 5_000  # of one that is trained by minibatches
 FIT_TURNS, FEWEST_TURNS = 100, 5
 FIRST_SHARE = 0.2  # of the turns, in which decays compete
 AT_ONCE = 2**20  # signals of networks that are fitted at once
@@ -66,18 +63,11 @@ class SecondOrder:
         return self._judged_by_recipes(pairs, self._by_recipes(name, pairs, work))
 
     def best_of(
-        self,
-        name: str,
-        rungs: list[Rung],
-        decays: Sequence[Sequence[float]],
-        like: Recipe = LABELS,
+        self, name: str, rungs: list[Rung], decays: Sequence[Sequence[float]]
     ) -> list[Cooked]:
-        """Of each rung, all whose fits are judged, the fits under the best of its decays.
-
-        Everything else is as in the recipe ``like``.
-        """
+        """Of each rung, all whose fits are judged, the fits under the best of its decays."""
         pairs = [
-            [(rung, like._replace(decay=decay)) for decay in some]
+            [(rung, Recipe(decay)) for decay in some]
             for rung, some in zip(rungs, decays, strict=True)
         ]
         first = max(1, round(self.turns(FIT_TURNS) * FIRST_SHARE))
@@ -116,15 +106,22 @@ class SecondOrder:
 
     def taught(self, found: Sequence[tuple[Cooked, Begun]]) -> list[tuple[Cooked, Begun]]:
         """The best one of each band, fitted to the end with a teacher."""
-        shares = TAUGHT if self.rows.made is None else TAUGHT_BY_OTHERS
         pupils = []
         for _, some in groupby(found, key=lambda each: each[1].band):
             _, best = min(some, key=lambda each: each[0][0].loss)
             pupils += [
                 best._replace(recipe=Recipe(less * best.recipe.decay, share, made))
-                for share, made, less in shares
+                for share, made, less in TAUGHT
             ]
         return self.gone_on("taught", pupils)
+
+    def pupils(self, rungs: Sequence[Rung], seed: int) -> list[Cooked]:
+        """Rungs trained from where they are to a teacher's answers, most of them to made rows."""
+        pairs: list[list[Cooked]] = [[(rung, PUPIL)] for rung in rungs]
+        work = partial(_trained, self.rows, self.turns(PUPIL_STEPS), seed)
+        groups = [rung.networks for rung in rungs]
+        made = self.family.shared_out("pupils", work, groups, [PUPIL] * len(rungs))
+        return self._judged_by_recipes(pairs, made)
 
     def _by_recipes(
         self, name: str, batches: list[list[Cooked]], work: Work
@@ -192,6 +189,19 @@ def _fits(
 ) -> list[list[DirectSpace]]:
     """Groups fitted where their networks are, each by its recipe."""
     return rows.to(networks[0].weights.device).fitted(networks, recipes, turns, fits, deadline)
+
+
+def _trained(
+    rows: FitRows,
+    steps: int,
+    seed: int,
+    networks: list[DirectSpace],
+    recipe: Recipe,
+    deadline: Deadline,
+) -> list[list[DirectSpace]]:
+    """One group trained by minibatches."""
+    rows = rows.to(networks[0].weights.device)
+    return [rows.trained(networks, recipe, steps, seed, deadline)]
 
 
 def _gone_on(

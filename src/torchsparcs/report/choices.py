@@ -31,6 +31,12 @@ def choices(result: SearchResult) -> dict[str, str | None]:
             f"Scores are of {judged_by(settings)}; --validation, --group or --time change that."
         ),
         "training": _training(result),
+        "boosting": (
+            "It was better than the networks on rows that neither had seen, so that some were "
+            "trained to what it says as well; --no-boosting leaves that out."
+            if settings.get("taught_by_boosting")
+            else None
+        ),
         "probabilities": _probabilities(result),
         "sample": (
             f"{sample_words(settings)}; --sample N chooses how many."

@@ -126,6 +126,7 @@ class Settings(TypedDict):
     constant_score: NotRequired[Finite | None]
     time_budget: NotRequired[Positive | None]
     ended: NotRequired[str | None]
+    taught_by_boosting: NotRequired[bool]
     teacher: NotRequired[str]
     teacher_is_refitted: NotRequired[bool]
     teacher_is_target: NotRequired[bool]

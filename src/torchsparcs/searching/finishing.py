@@ -14,13 +14,13 @@ from itertools import pairwise
 import torch
 
 from torchsparcs.compact.direct import DirectSpace, connection_count, is_connected
-from torchsparcs.fitting import drawing
+from torchsparcs.fitting import boosting, drawing
 from torchsparcs.fitting.dense import DenseFamily
 from torchsparcs.fitting.drawing import SHAPES, Shape, drawn
 from torchsparcs.fitting.fit_rows import FitRows, Recipe
 from torchsparcs.fitting.lanes import descended
+from torchsparcs.fitting.lesson import Lesson
 from torchsparcs.fitting.second_order import (
-    LABELS,
     NOBODY,
     Band,
     Begun,
@@ -28,17 +28,15 @@ from torchsparcs.fitting.second_order import (
     Rung,
     SecondOrder,
 )
-from torchsparcs.fitting.teaching import lessons
 from torchsparcs.searching.clock import Clock
 
 DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and its neighbours do
 NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
 MOST_NUMBERS, FEWEST_NUMBERS = 1200, 20  # of a network whose connections go one by one
 MOST_DRAWN = 6000  # numbers of a plain network, where larger ones are better
-PUPIL, LESS = Recipe(math.nan, 0.5, 1.0), math.sqrt(0.1)  # how those begin, under less decay
 CLEARLY = 0.99  # of a loss: what is below is clearly better
 BAND = 2.5  # sizes within that factor compete for the best starts
-MOST_TAUGHT, TAUGHT_BAND = 4096, BAND ** (2 / 3)  # numbers of a pupil with made rows, and sizes
+PUPIL_SIZES = (250, 1000, 4000)  # numbers of plain networks that a teacher has as pupils
 CONTENDERS, KEPT = 2, 3  # of a band: that were trained, and of all those that are fitted to the end
 LINEAR_TURNS, DEEP_TURNS, CUT_TURNS = 80, 200, 40
 DEEP_ROWS = 1500  # fewer are known by heart after the usual turns
@@ -54,7 +52,10 @@ class Finishing:
     ``widest`` and ``deepest`` are the most hidden neurons in a layer and the most layers of a plain
     network, ``effort`` a share of the usual turns; ``clock`` says how long. Below ``QUICK`` of the
     effort it is a quick look: fewer shapes, in larger steps, and no networks or pupils larger than
-    those whose connections go.
+    those whose connections go. ``boosts``: boosting may be a teacher.
+
+    Attributes:
+        is_taught_by_boosting: it was.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class Finishing:
         widest: int | None = None,
         deepest: int | None = None,
         effort: float = 1.0,
+        boosts: bool = True,
         clock: Clock,
     ):
+        self.boosts, self.is_taught_by_boosting = boosts, False
         self.family, self.folded, self.seed = family, family.folded, seed
         self.outputs, self.widest, self.clock = outputs, widest, clock
         rows = FitRows.of(self.folded, seed)
@@ -92,13 +95,6 @@ class Finishing:
         rungs, bands = [*filter(_is_sound, rungs)], self._bands(largest)
         if not rungs or self.clock.is_over:
             return []
-        rows = self.fits.rows
-        if rows.lessons is None:
-            with self.clock.stage("teacher", "fitting a forest as a teacher"):
-                executor = self.family.executor
-                ask = partial(lessons, rows, self.outputs, self.seed, executor, self.fits.effort)
-                said = executor.steps.step("lessons", ask)
-                self.fits.rows = replace(rows, lessons=said)
         begun: list[Begun] = []
         decays: dict[str, float] = {}
         larger = [] if self.is_quick else self._larger_bands(bands[0], largest)
@@ -112,13 +108,10 @@ class Finishing:
                 begun += self._begun_in(band, rungs, decays)
         with self.clock.stage("fits", f"fitting {len(begun)} networks by L-BFGS"):
             found = self.fits.gone_on("fits", begun)
-        if self.fits.rows.lessons is not None:
-            with self.clock.stage("taught", "fitting networks to the teacher"):
-                found += self.fits.taught(found)
-                found += self._larger_pupils(_sound(found), rungs, decays, bands[0][1], largest)
         found = _sound(found)
-        fitted = [each for each, _ in found]
-        if found and len(rows.inputs) >= DEEP_ROWS:
+        pupils = self._pupils(found, largest) if self._has_teacher(found) else []
+        fitted = [*(each for each, _ in found), *pupils]
+        if found and len(self.fits.rows.inputs) >= DEEP_ROWS:
             with self.clock.stage("deeper", "fitting the best of each size for longer"):
                 deeper = self.fits.fitted("deeper", _best_of_bands(found), DEEP_TURNS)
             fitted += [each for each in deeper if _is_sound(each[0])]
@@ -130,43 +123,43 @@ class Finishing:
             cut = self._cut([*lanes.values()])
         return [rung for rung, _ in fitted] + cut
 
-    def _larger_pupils(
-        self,
-        found: list[tuple[Cooked, Begun]],
-        rungs: Sequence[Rung],
-        decays: dict[str, float],
-        top: float,
-        largest: int | None,
-    ) -> list[tuple[Cooked, Begun]]:
-        """Pupils larger than ``top``, until they are clearly worse than what was ``found``.
+    def _has_teacher(self, found: Sequence[tuple[Cooked, Begun]]) -> bool:
+        """Whether there is one: somebody's, or boosting where it is better than what was found."""
+        if not found or self.clock.is_over:
+            return False
+        rows, steps = self.fits.rows, self.family.executor.steps
+        if rows.made is not None:
+            return True
+        if self.is_quick or not self.boosts:
+            return False
+        (best, _), _ = min(found, key=lambda each: each[0][0].loss)
+        known = self.outputs, self.seed
+        with self.clock.stage("teacher", "comparing with gradient boosting", 2):
+            if not steps.step("teacher", lambda: boosting.leads(rows, best.networks, *known)):
+                return False
+        if self.clock.is_over:
+            return False
+        with self.clock.stage("teacher", "asking gradient boosting as a teacher"):
+            said = steps.step("lesson", lambda: boosting.lesson(rows, *known, self.family.executor))
+            self.fits.rows = rows.taught(Lesson(*said).to(rows.inputs.device))
+        self.is_taught_by_boosting = not self.clock.is_over
+        return self.is_taught_by_boosting
 
-        They may be too large for the labels: rows that were made tell them apart as well.
-        """
-        rows, pupils = self.fits.rows, list[tuple[Cooked, Begun]]()
-        if rows.made is None or self.is_quick:
+    def _pupils(self, found: list[tuple[Cooked, Begun]], largest: int | None) -> list[Cooked]:
+        """The best of each size, and plain networks, fitted to what a teacher says."""
+        with self.clock.stage("taught", "fitting networks to the teacher", 2):
+            pupils = [each for each, _ in _sound(self.fits.taught(found))]
+        if not self.shapes:
             return pupils
-        count = len(rows.inputs) + len(rows.made.inputs)
-        most = min(MOST_TAUGHT, count * self.outputs, largest or math.inf)
-        less = {lane: decay * LESS for lane, decay in decays.items()}
-        while top * TAUGHT_BAND <= most and not self.clock.is_over:
-            band = top, top * TAUGHT_BAND
-            begun = self._begun_in(band, rungs, less, PUPIL, (1.0,))[:1]
-            more = _sound(self.fits.gone_on(f"taught to {band[1]:.0f}", begun))
-            lowest = min((rung.loss for (rung, _), _ in [*found, *pupils]), default=math.inf)
-            if not any(CLEARLY * rung.loss < lowest for (rung, _), _ in more):
-                break
-            pupils += more
-            top = band[1]
-        return pupils
+        shape, like = max(self.shapes, key=lambda each: each.layers), found[0][1].rung.network
+        sizes = {min(size, largest or size) for size in PUPIL_SIZES}
+        widths = {self._width(shape, like, size) for size in sizes} - {0}
+        rungs = [self._drawn(like, shape, width, PLAIN) for width in sorted(widths)]
+        with self.clock.stage("taught", "training networks to the teacher"):
+            more = self.fits.pupils(rungs, self.seed)
+        return pupils + [each for each in more if _is_sound(each[0])]
 
-    def _begun_in(
-        self,
-        band: Band,
-        rungs: Sequence[Rung],
-        decays: dict[str, float],
-        like: Recipe = LABELS,
-        neighbours: Sequence[float] = NEIGHBOURS,
-    ) -> list[Begun]:
+    def _begun_in(self, band: Band, rungs: Sequence[Rung], decays: dict[str, float]) -> list[Begun]:
         """The best of what was trained of those sizes, and of plain networks of them.
 
         Fits that are judged say which decay is best: for each lane the neighbours of the one in
@@ -177,23 +170,22 @@ class Finishing:
         if not tried:
             return []
         name, judged = f"decays to {band[1]:.0f}", self.fits.rows.judged_fits
-        name = f"taught {name}" if like.taught else name
         starts = [
             (
                 replace(rung, networks=rung.networks[judged]),
-                like._replace(decay=decays.get(_lane(rung), math.nan)),
+                Recipe(decays.get(_lane(rung), math.nan)),
             )
             for rung in tried
         ]
         new = [place for place, (_, recipe) in enumerate(starts) if math.isnan(recipe.decay)]
         if new:
             far = self.fits.best_of(
-                f"{name} far", [starts[place][0] for place in new], [DECAYS] * len(new), like
+                f"{name} far", [starts[place][0] for place in new], [DECAYS] * len(new)
             )
             for place, start in zip(new, far, strict=True):
                 starts[place] = start
-        near = [[recipe.decay * by for by in neighbours] for _, recipe in starts]
-        best = self.fits.best_of(f"{name} near", [rung for rung, _ in starts], near, like)
+        near = [[recipe.decay * by for by in NEIGHBOURS] for _, recipe in starts]
+        best = self.fits.best_of(f"{name} near", [rung for rung, _ in starts], near)
         losses = [self.fits.rows.loss(rung.networks) for rung, _ in best]
         order = sorted(range(len(tried)), key=losses.__getitem__)
         for place in reversed(order):  # the best one of a lane speaks last
@@ -231,11 +223,15 @@ class Finishing:
         """A network of each shape in the middle of a band; nobody has judged them."""
         found, size = [], math.sqrt(math.prod(band))
         for shape in self.shapes:
-            width = shape.width(like.inputs, like.outputs, size)
-            width = width if self.widest is None else min(width, self.widest)
+            width = self._width(shape, like, size)
             if width > 0:
                 found.append(self._drawn(like, shape, width, PLAIN))
         return found
+
+    def _width(self, shape: Shape, like: DirectSpace, size: float) -> int:
+        """Of a layer, at most the widest that is allowed."""
+        width = shape.width(like.inputs, like.outputs, size)
+        return width if self.widest is None else min(width, self.widest)
 
     def _drawn(self, like: DirectSpace, shape: Shape, width: int, group: int) -> Rung:
         """A group of fits that start from different weights."""

@@ -37,6 +37,8 @@ class SearchConfig:
         ways: names from ``STRATEGIES``, one training for each.
         batch_size, lr: of the training and the fine-tunings, AdamW with a cosine schedule.
         shrink: the number of parameters is multiplied by it from one size to the next smaller one.
+        boosting: where gradient boosting is better on rows that neither has seen, by more than its
+            error, networks are trained to what it says as well.
         paper: search as the paper writes instead: its recipe (Adam at 1e-3, l1 in the loss, 300
             epochs but at most ``longest`` steps), three penalty weights from 1e-3 to 1e-5, and its
             5 % rule of pruning. Of the other options only ``batch_size`` counts then.
@@ -55,6 +57,7 @@ class SearchConfig:
     ways: tuple[str, ...] = tuple(STRATEGIES)
     shrink: float = 0.45
     tune_share: float = 0.25
+    boosting: bool = True
     paper: bool = False
     sample: int = 15_000
 

@@ -42,8 +42,8 @@ FEW_ROWS = 300  # that need no wide networks
 SMALLEST_CUT = 50  # parameters of a network that loses whole neurons
 # What the stages of a search are expected to take; a time budget is shared out by it.
 SHARES = {
-    **{"linear": 0.03, "pilot": 0.1, "training": 0.2, "cutting": 0.2, "teacher": 0.03},
-    **{"decays": 0.13, "fits": 0.08, "taught": 0.03, "deeper": 0.03, "single": 0.15, "last": 0.05},
+    **{"linear": 0.03, "pilot": 0.1, "training": 0.2, "cutting": 0.2, "decays": 0.13},
+    **{"fits": 0.08, "teacher": 0.05, "taught": 0.1, "deeper": 0.03, "single": 0.15, "last": 0.05},
 }
 
 Rung = AnyRung[DirectSpace, Judgement]
@@ -152,6 +152,7 @@ class TableSearch:
             widest=None if self.hidden is None else max(self.hidden, default=0),
             deepest=None if self.hidden is None else len(self.hidden),
             effort=min(self.config.steps, self.config.longest) / SearchConfig.steps,
+            boosts=self.config.boosting,
             clock=self.clock,
         )
         like = self._nothing()
@@ -169,7 +170,9 @@ class TableSearch:
             rungs += ladder.top(groups)
             self._descend(ladder, rungs, largest)
             finer = finishing.run(rungs, fitted, largest)
-        return self._outcome([*linear, *rungs, *finer], linear, weights, history, largest)
+        found = self._outcome([*linear, *rungs, *finer], linear, weights, history, largest)
+        found.settings["taught_by_boosting"] = finishing.is_taught_by_boosting
+        return found
 
     def _nothing(self) -> DirectSpace:
         """A network of the columns and outputs that connects none of them."""

@@ -1,9 +1,10 @@
 """Made rows: more rows like those of a table, each between a row and one of its neighbours.
 
-Nothing in them lies outside of what was seen: a fraction is somewhere between those of two rows,
-anything else is that of one of them.
+Nothing in them lies outside of what was seen: a number that is seldom the same twice is somewhere
+between those of two rows, anything else is that of one of them.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from torchsparcs.tables.columns import Table
 LOOKED_AT, NEAREST = 200, 5  # rows of a kind among which neighbours are looked for
 AT_ONCE = 500  # rows
 SWAPPED = 0.1  # of the columns, in which a row has the neighbour's entry
+OFTEN = 10  # rows that have a number, on average, if it stands for a kind and not for an amount
 
 
 class MadeRows(NamedTuple):
@@ -35,27 +37,60 @@ def made_rows(X: Any, standard: np.ndarray, kinds: np.ndarray, count: int, seed:
     >>> made.shape, bool((made[:, 0] <= 5).all()), set(made[:, 1]) <= {1.0, 2.0, 3.0}
     ((10, 2), True, True)
     """
-    draw = np.random.default_rng(seed % 2**63)
-    base = draw.integers(0, len(standard), count)
-    partner = np.concatenate(
-        [
-            _neighbours(standard, kinds, some, draw)
-            for some in np.array_split(base, max(1, count // AT_ONCE))
-        ]
-    )
-    between = draw.random(count)
+    pairs = _Pairs(standard, kinds, count, seed)
     table = Table.of(X)
     columns: list[Any] = []
     for index in range(len(table.names)):
-        share = np.where(draw.random(count) < SWAPPED, 1.0, between)
-        whose = np.where(draw.random(count) < share, partner, base)
-        if not table.is_numeric(index) or _is_whole(values := table.column(index)):
-            columns.append(_entries(table, index, whose))
-            continue
-        own = values[base].astype(np.float64)
-        mixed = own + share * (values[partner].astype(np.float64) - own)
-        columns.append(np.where(np.isnan(mixed), own, mixed).astype(values.dtype))
-    return MadeRows(_table(table, columns), base, partner)
+        share = pairs.shares()
+        if table.is_numeric(index) and _is_amount(values := table.column(index)):
+            columns.append(pairs.between(values, share))
+        else:
+            columns.append(_entries(table, index, pairs.either(share)))
+    return MadeRows(_table(table, columns), pairs.base, pairs.partner)
+
+
+def made_inputs(
+    inputs: np.ndarray, columns: Sequence[int], kinds: np.ndarray, count: int, seed: int
+) -> MadeRows:
+    """The same for rows that are standardised numbers already, (rows, I).
+
+    ``columns``, in rising order, are those of the table that each number comes from: what comes
+    from one, as the ones and zeros of a text do, comes from one row.
+    """
+    pairs, made = _Pairs(inputs, kinds, count, seed), np.empty((count, inputs.shape[1]))
+    for column in dict.fromkeys(columns):
+        places = [place for place, of in enumerate(columns) if of == column]
+        share = pairs.shares()
+        if len(places) == 1 and _is_amount(inputs[:, places[0]]):
+            made[:, places[0]] = pairs.between(inputs[:, places[0]], share)
+        else:
+            made[:, places] = inputs[pairs.either(share)][:, places]
+    return MadeRows(made.astype(inputs.dtype), pairs.base, pairs.partner)
+
+
+class _Pairs:
+    """For each row to be made the two that it comes from, and how near it is to the second."""
+
+    def __init__(self, standard: np.ndarray, kinds: np.ndarray, count: int, seed: int):
+        self.draw = draw = np.random.default_rng(seed % 2**63)
+        self.base = draw.integers(0, len(standard), count)
+        parts = np.array_split(self.base, max(1, count // AT_ONCE))
+        self.partner = np.concatenate([_neighbours(standard, kinds, some, draw) for some in parts])
+        self.nearness = draw.random(count)
+
+    def shares(self) -> np.ndarray:
+        """How much of a column's entry is the partner's, (made,): of some all of it."""
+        return np.where(self.draw.random(len(self.base)) < SWAPPED, 1.0, self.nearness)
+
+    def either(self, share: np.ndarray) -> np.ndarray:
+        """The row whose entry is taken, (made,): with probability ``share`` the partner."""
+        return np.where(self.draw.random(len(self.base)) < share, self.partner, self.base)
+
+    def between(self, values: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """Numbers between those of both."""
+        own = values[self.base].astype(np.float64)
+        mixed = own + share * (values[self.partner].astype(np.float64) - own)
+        return np.where(np.isnan(mixed), own, mixed).astype(values.dtype)
 
 
 def _neighbours(
@@ -77,10 +112,11 @@ def _neighbours(
     return partner
 
 
-def _is_whole(values: np.ndarray) -> bool:
-    """Whether numbers are whole ones, all of them."""
+def _is_amount(values: np.ndarray) -> bool:
+    """Whether there are numbers between these: not all are whole, and few are the same."""
     present = values[~np.isnan(values)] if values.dtype.kind == "f" else values
-    return bool((present == np.round(present)).all())
+    is_whole = bool((present == np.round(present)).all())
+    return not is_whole and len(np.unique(present)) * OFTEN > len(present)
 
 
 def _entries(table: Table, index: int, rows: np.ndarray) -> Any:

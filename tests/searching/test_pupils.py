@@ -1,0 +1,103 @@
+"""Pupils: networks that are trained to what somebody's teacher, or boosting, says."""
+
+import numpy as np
+import pytest
+from outcomes import digest
+
+from torchsparcs import SearchConfig, search
+from torchsparcs.fitting import boosting
+from torchsparcs.fitting.second_order import PUPIL, SecondOrder
+from torchsparcs.parallel.processes import ProcessesEngine
+from torchsparcs.report.choices import choices
+
+CONFIG = SearchConfig(steps=120, longest=120, path=1, ways=("asleep",), shrink=0.3)
+OPTIONS = {"widths": (64, 32), "validation": 2, "device": "cpu", "progress": False}
+DRAW = np.random.default_rng(0)
+X = DRAW.uniform(-1, 1, size=(400, 3))
+BENT = np.sin(4 * X[:, 0]) + X[:, 1] * X[:, 2]
+NOISY = BENT + 0.7 * DRAW.normal(size=400)
+LINE = X @ [1.0, 2.0, -1.0] + 0.1 * DRAW.normal(size=400)
+FRESH = DRAW.uniform(-1, 1, size=(400, 3))
+
+
+def stairs(rows):
+    return np.floor(4 * rows[:, 0]) % 2 + 2 * (np.floor(3 * rows[:, 1]) % 2)
+
+
+STEPS = stairs(X)
+
+
+def knows(rows):
+    return np.sin(4 * rows[:, 0]) + rows[:, 1] * rows[:, 2]
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The sizes of what is trained to a teacher, one list for each search."""
+    found, pupils = [], SecondOrder.pupils
+
+    def seen(self, rungs, seed):
+        found.append([rung.parameters for rung in rungs])
+        return pupils(self, rungs, seed)
+
+    monkeypatch.setattr(SecondOrder, "pupils", seen)
+    return found
+
+
+def test_somebody_who_knows_teaches_more_than_noisy_labels(trained):
+    taught = search(X, NOISY, teacher=knows, config=CONFIG, **OPTIONS)
+    alone = search(X, NOISY, config=CONFIG, **OPTIONS)
+    errors = [
+        np.square(one.predict(FRESH, "best") - knows(FRESH)).mean() for one in (taught, alone)
+    ]
+    assert errors[0] < 0.7 * errors[1]
+    assert [round(size, -2) for size in trained[0]] == [200, 1000, 4000]
+    judged = {each.parameters for each in taught.attempts}
+    assert judged >= {*trained[0]}
+    assert (PUPIL.taught, PUPIL.made) == (0.5, 1.0)
+
+
+def test_none_is_larger_than_allowed(trained):
+    search(X, NOISY, teacher=knows, max_parameters=400, config=CONFIG, **OPTIONS)
+    assert len(trained[0]) == 2
+    assert max(trained[0]) <= 440
+
+
+def test_boosting_teaches_where_it_is_better(trained):
+    result = search(X, STEPS, config=CONFIG, **OPTIONS)
+    assert len(trained) == 1
+    assert result.settings["taught_by_boosting"]
+    assert "--no-boosting" in choices(result)["boosting"]
+    without = SearchConfig(**{**vars(CONFIG), "boosting": False})
+    alone = search(X, STEPS, config=without, **OPTIONS)
+    assert len(trained) == 1
+    assert not alone.settings["taught_by_boosting"]
+    assert choices(alone)["boosting"] is None
+    truth = stairs(FRESH)
+    errors = [np.square(one.predict(FRESH, "best") - truth).mean() for one in (result, alone)]
+    assert errors[0] < errors[1]
+
+
+def test_nobody_teaches_a_line(trained):
+    result = search(X, LINE, config=CONFIG, **OPTIONS)
+    assert not trained
+    assert not result.settings["taught_by_boosting"]
+
+
+def test_a_quick_look_does_not_ask(monkeypatch):
+    def asked(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(boosting, "leads", asked)
+    search(X, STEPS, config=SearchConfig(steps=60, longest=60, path=1, ways=("asleep",)), **OPTIONS)
+
+
+def test_the_same_again_and_by_several_processes(tmp_path):
+    options = {**OPTIONS, "config": CONFIG, "seed": 1}
+    digests = {
+        digest(search(X, STEPS, **options)),
+        digest(search(X, STEPS, **options, engine=ProcessesEngine(2))),
+        digest(search(X, STEPS, **options, checkpoint=tmp_path / "parts")),
+        digest(search(X, STEPS, **options, checkpoint=tmp_path / "parts", resume=True)),
+    }
+    assert len(digests) == 1
