@@ -259,6 +259,10 @@ def parts(found: Records) -> str:
     return f"\n\n{table_of_parts(found['ablation']['cpu'], is_more=False)}\n\n"
 
 
+def taught(found: Records) -> str:
+    return f"\n\n{table_of_parts(found['taught']['cpu'], is_more=False)}\n\n"
+
+
 def tried(found: Records) -> str:
     return f"\n\n{table_of_parts(found['tried']['cpu'], is_more=True)}\n\n"
 
@@ -329,6 +333,7 @@ SENTENCES: dict[str, Callable[[Records], str]] = {
         predict_times,
         digits_time,
         parts,
+        taught,
         tried,
         growth_table,
         growth_of_searches,

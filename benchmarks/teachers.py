@@ -2,11 +2,11 @@
 
 On each table of a folder and two outer splits, scikit-learn's gradient boosting is tuned on folds
 of the training rows and is the teacher (`teacher_fit`: refitted so that it answers no row that it
-has seen). Searches with and without it, defaults otherwise, meet the test rows once. Of each front
-the network that expects the best score within 256 bytes, 1, 4 and 16 kB of float32 numbers is
-compared: with the other, and on the way from the linear model to the teacher. Both clocks are of
-one thread and of the same process: the teacher as scikit-learn answers, the network as ONNX and as
-Python answers.
+has seen). Searches with and without it meet the test rows once; they have their defaults, but
+boosting teaches neither unasked. Of each front the network that expects the best score within 256
+bytes, 1, 4 and 16 kB of float32 numbers is compared: with the other, and on the way from the linear
+model to the teacher. Both clocks are of one thread and of the same process: the teacher as
+scikit-learn answers, the network as ONNX and as Python answers.
 
 Work is done split by split, those tables first where boosting leads; after `--minutes` it ends,
 whatever is under way, and `--resume` goes on: with what was made by the code that fits and searches
@@ -43,7 +43,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from teachers_page import page, summary
 
 import torchsparcs
-from torchsparcs import Candidate, SearchResult, search, to_onnx
+from torchsparcs import Candidate, SearchConfig, SearchResult, search, to_onnx
 
 NAME = "teachers"
 FIRST = ("phoneme", "computers", "wine_white", "churn")
@@ -51,7 +51,7 @@ FIRST += ("insurance", "chicago", "segment", "stackoverflow")  # where boosting 
 SPLITS = 2
 MOST_ROWS = 5_000  # to train on
 BUDGETS = (64, 256, 1_024, 4_096)  # numbers of four bytes
-ROOMS = ("fitting", "searching")  # whose code decides what a pupil becomes
+ROOMS = ("compact", "fitting", "searching")  # whose code decides what a pupil becomes
 BATCHES = (1, 1024)
 SECONDS = 0.5  # for each clock
 
@@ -65,6 +65,7 @@ def searched(split: Split, teacher_fit: Any) -> SearchResult:
             task="classification" if split.classes else "regression",
             scoring="accuracy" if split.classes else "r2",
             teacher_fit=teacher_fit,
+            config=SearchConfig(boosting=False),  # nobody teaches but the teacher
             seed=split.seed,
             device="cpu",
             engine="local",

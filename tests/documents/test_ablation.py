@@ -57,12 +57,12 @@ def test_what_parts_bring_by_hand():
     def unit(score, seconds):
         return {"scores": [None, *[score] * 4], "seconds": seconds}
 
-    units = {"a whole": unit(0.5, 4), "b whole": unit(0.7, 4), "a forest": unit(0.4, 2)}
-    units |= {"b forest": unit(0.8, 2), "a knots": unit(0.6, 8), "b knots": {}}
+    units = {"a whole": unit(0.5, 4), "b whole": unit(0.7, 4), "a boosting": unit(0.4, 2)}
+    units |= {"b boosting": unit(0.8, 2), "a knots": unit(0.6, 8), "b knots": {}}
     cells = dict(ablation.compared(units))
-    assert cells["forest"][1:] == ["2", "–", *["-0.000 ± 0.100"] * 4, "2.00"]
+    assert cells["boosting"][1:] == ["2", "–", *["-0.000 ± 0.100"] * 4, "2.00"]
     assert cells["knots"][1:] == ["1", "–", *["+0.100 ± nan"] * 4, "2.00"]
     parts, more = (ablation.table_of_parts({"units": units}, is_more) for is_more in (False, True))
-    assert "a forest as a teacher" in parts
+    assert "gradient boosting as a teacher" in parts
     assert "hinges" in more
     assert "hinges" not in parts

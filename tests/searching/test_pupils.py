@@ -5,9 +5,10 @@ import pytest
 from outcomes import digest
 
 from torchsparcs import SearchConfig, search
-from torchsparcs.fitting import boosting
+from torchsparcs.fitting import boosting, lesson, second_order
 from torchsparcs.fitting.second_order import PUPIL, SecondOrder
 from torchsparcs.parallel.processes import ProcessesEngine
+from torchsparcs.parallel.steps import Steps
 from torchsparcs.report.choices import choices
 
 CONFIG = SearchConfig(steps=120, longest=120, path=1, ways=("asleep",), shrink=0.3)
@@ -29,6 +30,12 @@ STEPS = stairs(X)
 
 def knows(rows):
     return np.sin(4 * rows[:, 0]) + rows[:, 1] * rows[:, 2]
+
+
+@pytest.fixture(autouse=True)
+def less_work(monkeypatch):
+    monkeypatch.setattr(second_order, "PUPIL_STEPS", 1500)
+    monkeypatch.setattr(lesson, "TIMES", 8)
 
 
 @pytest.fixture
@@ -92,12 +99,25 @@ def test_a_quick_look_does_not_ask(monkeypatch):
     search(X, STEPS, config=SearchConfig(steps=60, longest=60, path=1, ways=("asleep",)), **OPTIONS)
 
 
-def test_the_same_again_and_by_several_processes(tmp_path):
+def test_the_same_again_by_several_processes_and_interrupted(tmp_path, monkeypatch):
+    monkeypatch.setattr(second_order, "PUPIL_STEPS", 100)
     options = {**OPTIONS, "config": CONFIG, "seed": 1}
-    digests = {
+    known = {
         digest(search(X, STEPS, **options)),
         digest(search(X, STEPS, **options, engine=ProcessesEngine(2))),
-        digest(search(X, STEPS, **options, checkpoint=tmp_path / "parts")),
-        digest(search(X, STEPS, **options, checkpoint=tmp_path / "parts", resume=True)),
     }
-    assert len(digests) == 1
+    keep, kept = Steps.keep, []
+
+    def keep_and_stop(steps, name, found):
+        keep(steps, name, found)
+        if name in ("teacher", "lesson", "pupils"):
+            kept.append(name)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Steps, "keep", keep_and_stop)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            search(X, STEPS, **options, checkpoint=tmp_path, resume="auto")
+    assert kept == ["teacher", "lesson", "pupils"]
+    known.add(digest(search(X, STEPS, **options, checkpoint=tmp_path, resume=True)))
+    assert len(known) == 1

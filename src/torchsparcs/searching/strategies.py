@@ -101,3 +101,18 @@ class SearchConfig:
         """The config of a fine-tuning of compact networks."""
         recipe = self.recipe(Strategy(), folded, steps, 0.0, seed)
         return replace(recipe, schedule="warm_cosine", weight_decay=TUNE_DECAY)
+
+
+def checked_path(weights: Any) -> list[float] | None:
+    """Penalty weights from the largest down, None for "auto"; a ValueError for anything else."""
+    if isinstance(weights, str) and weights == "auto":
+        return None
+    try:
+        given = sorted((float(weight) for weight in weights), reverse=True)
+    except (TypeError, ValueError):
+        given = []
+    if not given or not all(math.isfinite(weight) and weight > 0 for weight in given):
+        raise ValueError(
+            f"Expected penalty_weights to be 'auto' or positive numbers. Got {weights!r}."
+        )
+    return given

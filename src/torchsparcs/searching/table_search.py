@@ -24,7 +24,7 @@ from torchsparcs.results.result import Attempt, Candidate
 from torchsparcs.results.sizes import Sizing
 from torchsparcs.searching.clock import Clock
 from torchsparcs.searching.finishing import LINEAR, LINEAR_DECAYS, PLAIN, Finishing
-from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy
+from torchsparcs.searching.strategies import STRATEGIES, SearchConfig, Strategy, checked_path
 from torchsparcs.spectral.chain import SpectralChain
 from torchsparcs.spectral.network import SpectralNetwork, checked_widths
 from torchsparcs.spectral.population import Population
@@ -95,7 +95,7 @@ class TableSearch:
         self.folded, self.whole = sampled(folded, config.sample, seed)
         self.config, self.seed, self.executor = config, seed, executor
         self.outputs, self.hidden, self.activation = outputs, hidden, activation
-        self.penalty_weights = None if is_auto(penalty_weights) else checked_path(penalty_weights)
+        self.penalty_weights = checked_path(penalty_weights)
         self.steps = config.steps_for(self.folded.rows)
         self.smallest = 2 * outputs  # one column
         self.progress = False
@@ -376,23 +376,6 @@ class TableSearch:
         """A fine-tuning, for that share of its usual length."""
         steps = self.steps * self.config.tune_share * share
         return self.config.tuning(self.folded, steps, self.seed)
-
-
-def is_auto(weights: Any) -> bool:
-    return isinstance(weights, str) and weights == "auto"
-
-
-def checked_path(weights: Any) -> list[float]:
-    """The weights as given, from the largest down; a ValueError for anything but positive ones."""
-    try:
-        given = sorted((float(weight) for weight in weights), reverse=True)
-    except (TypeError, ValueError):
-        given = []
-    if not given or not all(math.isfinite(weight) and weight > 0 for weight in given):
-        raise ValueError(
-            f"Expected penalty_weights to be 'auto' or positive numbers. Got {weights!r}."
-        )
-    return given
 
 
 def _default_widths(rows: int) -> tuple[int, int]:
