@@ -37,7 +37,7 @@ def test_rare_classes_in_groups(table, tmp_path):
     drop = ("--drop", "day", "--drop", "price")
     found = sparcs(
         *("search", table, "--target", "late", "--group", "who", *drop, "--out", run, *QUICK),
-        *("--no-calibration", "--sample", "40"),
+        *("--no-calibration", "--no-boosting", "--sample", "40"),
     )
     assert found.code == 0, found.err
     assert "expected log loss" in found.out
@@ -48,6 +48,7 @@ def test_rare_classes_in_groups(table, tmp_path):
     assert result.settings["scoring"] == "log_loss"
     assert result.settings["calibrate"] is False
     assert result.settings["config"]["sample"] == 40
+    assert result.settings["config"]["boosting"] is False
     assert result.best().score < 0
     assert "One class is rare, and accuracy would hide it" in (run / "report.html").read_text()
     shown = sparcs("show", run)

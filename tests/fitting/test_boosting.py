@@ -1,8 +1,11 @@
 """Gradient boosting as a teacher: where it leads, and that it never answers what it has seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from sklearn.model_selection import GroupKFold
 
 from torchsparcs.compact.direct import DirectSpace
 from torchsparcs.fitting import boosting
@@ -12,6 +15,7 @@ from torchsparcs.fitting.lesson import Lesson
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.tables.made_rows import made_inputs
 from torchsparcs.tables.preprocessing import Inputs, Preprocessing, Target
+from torchsparcs.training.deadline import Deadline
 
 ROWS = 240
 DRAW = np.random.default_rng(0)
@@ -67,10 +71,56 @@ def test_it_does_not_lead_where_there_is_nothing_to_know():
     assert not boosting.leads(rows, nothing(rows, outputs), outputs, 0)
 
 
-def test_a_table_that_is_too_large_is_not_asked(monkeypatch):
+@pytest.mark.parametrize(
+    ("limit", "value"), [("MOST_ENTRIES", 3 * ROWS - 1), ("FEWEST", 161), ("FEWEST_JUDGES", 81)]
+)
+def test_tables_that_are_too_large_or_too_small_are_not_asked(monkeypatch, limit, value):
     rows, outputs = rows_of(TARGETS["numbers"])
-    monkeypatch.setattr(boosting, "MOST_ENTRIES", rows.inputs.numel() - 1)
+    assert boosting.leads(rows, nothing(rows, outputs), outputs, 0)
+    monkeypatch.setattr(boosting, limit, value)
     assert not boosting.leads(rows, nothing(rows, outputs), outputs, 0)
+
+
+@pytest.mark.parametrize(("gain", "leads"), [(0.2, True), (0.02, False), (-0.2, False)])
+def test_it_has_to_be_better_by_more_than_the_error(monkeypatch, gain, leads):
+    """Of 80 rows that judge, with a deviation of one: an error of 0.11."""
+    rows, outputs = rows_of(TARGETS["numbers"])
+    known = boosting._losses
+    apart = torch.from_numpy(np.resize([-1.0, 1.0], 80)).float()
+
+    def losses(*arguments):
+        return torch.zeros_like(known(*arguments)) + apart - gain
+
+    monkeypatch.setattr(boosting, "_losses", losses)
+    monkeypatch.setattr(boosting, "row_losses", lambda *_: torch.zeros(1, 80))
+    assert boosting.leads(rows, nothing(rows, outputs), outputs, 0) == leads
+
+
+def test_rows_of_one_cluster_are_in_one_part():
+    rows, outputs = rows_of(TARGETS["numbers"])
+    clusters = torch.arange(ROWS) // 4
+    rows = replace(rows, clusters=clusters)
+    part = torch.from_numpy(boosting._parts(rows, 0))
+    assert (part.view(-1, 4) == part.view(-1, 4)[:, :1]).all()
+    assert part.bincount().min() > ROWS / 5
+    lesson = Lesson(*boosting.lesson(rows, outputs, 0, Executor()))
+    assert lesson.said[-1].std() > 0
+
+
+def test_folded_rows_tell_their_clusters():
+    y, places = TARGETS["numbers"], np.arange(ROWS) // 4
+    preprocessing = Preprocessing(Inputs.fit(X), Target.fit(y))
+    folded = FoldedData.of(preprocessing, X, y, None, places, validation=GroupKFold(3), seed=0)
+    rows = FitRows.of(folded, 0)
+    assert (rows.clusters.numpy() == places).all()
+
+
+def test_where_there_is_no_time_there_is_no_lesson():
+    rows, outputs = rows_of(TARGETS["numbers"])
+    executor = Executor()
+    executor.deadline = Deadline()
+    executor.deadline.stop()
+    assert boosting.lesson(rows, outputs, 0, executor) is None
 
 
 def test_nothing_of_a_label_is_in_what_is_said_of_its_row():

@@ -287,7 +287,10 @@ class TestMadeRows:
     def test_lie_between_two_rows_of_a_kind(self):
         days = pd.date_range("2024-01-01", periods=ROWS, tz="Europe/Oslo")
         frame = FRAME.assign(
-            day=days, city=DRAW.choice(["Rome", "Oslo"], ROWS), whole=DRAW.integers(0, 9, ROWS)
+            day=days,
+            city=DRAW.choice(["Rome", "Oslo"], ROWS),
+            whole=DRAW.integers(0, 9, ROWS),
+            grade=DRAW.integers(0, 4, ROWS) / 3,
         )
         made, base, partner = made_rows(frame, X, THREE, 400, 0)
         assert (made.dtypes == frame.dtypes).all()
@@ -296,7 +299,7 @@ class TestMadeRows:
         low, high = np.minimum(X[base], X[partner]), np.maximum(X[base], X[partner])
         numbers = made[["a", "b", "c"]].to_numpy()
         assert ((numbers >= low - 1e-9) & (numbers <= high + 1e-9)).all()
-        for name in ("city", "whole", "day"):
+        for name in ("city", "whole", "day", "grade"):
             one, other = (frame[name].iloc[rows].to_numpy() for rows in (base, partner))
             assert ((one == made[name].to_numpy()) | (other == made[name].to_numpy())).all()
         nearer = np.linalg.norm(X[base] - X[partner], axis=1).mean()

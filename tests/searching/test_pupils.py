@@ -6,12 +6,13 @@ from outcomes import digest
 
 from torchsparcs import SearchConfig, search
 from torchsparcs.fitting import boosting, lesson, second_order
-from torchsparcs.fitting.second_order import PUPIL, SecondOrder
+from torchsparcs.fitting.second_order import SecondOrder
 from torchsparcs.parallel.processes import ProcessesEngine
 from torchsparcs.parallel.steps import Steps
 from torchsparcs.report.choices import choices
 
 CONFIG = SearchConfig(steps=120, longest=120, path=1, ways=("asleep",), shrink=0.3)
+QUICK = SearchConfig(steps=60, longest=60, path=1, ways=("asleep",))
 OPTIONS = {"widths": (64, 32), "validation": 2, "device": "cpu", "progress": False}
 DRAW = np.random.default_rng(0)
 X = DRAW.uniform(-1, 1, size=(400, 3))
@@ -61,13 +62,20 @@ def test_somebody_who_knows_teaches_more_than_noisy_labels(trained):
     assert [round(size, -2) for size in trained[0]] == [200, 1000, 4000]
     judged = {each.parameters for each in taught.attempts}
     assert judged >= {*trained[0]}
-    assert (PUPIL.taught, PUPIL.made) == (0.5, 1.0)
 
 
-def test_none_is_larger_than_allowed(trained):
+def test_the_largest_that_is_allowed_is_among_them_and_what_is_cut_to_it(trained):
     search(X, NOISY, teacher=knows, max_parameters=400, config=CONFIG, **OPTIONS)
-    assert len(trained[0]) == 2
-    assert max(trained[0]) <= 440
+    small, allowed, cut = trained[0]
+    assert small < 300 < allowed <= 400 < cut < 1200
+    search(X, NOISY, teacher=knows, max_parameters=2000, config=CONFIG, **OPTIONS)
+    assert 1900 < max(trained[1]) <= 2000
+
+
+def test_where_no_network_is_so_small_there_is_none(trained):
+    wide = DRAW.normal(size=(120, 60))
+    search(wide, wide[:, 0], teacher=lambda X: X[:, 0], max_parameters=8, config=CONFIG, **OPTIONS)
+    assert not trained
 
 
 def test_boosting_teaches_where_it_is_better(trained):
@@ -96,7 +104,13 @@ def test_a_quick_look_does_not_ask(monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr(boosting, "leads", asked)
-    search(X, STEPS, config=SearchConfig(steps=60, longest=60, path=1, ways=("asleep",)), **OPTIONS)
+    search(X, STEPS, config=QUICK, **OPTIONS)
+
+
+def test_of_somebody_s_teacher_a_quick_look_has_small_pupils(trained):
+    search(X, NOISY, teacher=knows, config=QUICK, **OPTIONS)
+    assert len(trained[0]) == 2
+    assert max(trained[0]) < 1200
 
 
 def test_the_same_again_by_several_processes_and_interrupted(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Gradient boosting as a teacher of small networks, where it is better than they are.
 
-Its answers are out of fold: none is of a row that it has seen. And it answers rows that are made.
+Its answers are out of fold: none is of a row that it has seen, or of one that depends on such a
+row. And it answers rows that are made.
 """
 
 from functools import partial
@@ -16,12 +17,14 @@ from torchsparcs.fitting.fit_rows import FitRows
 from torchsparcs.fitting.lesson import made_count, ranges_of
 from torchsparcs.parallel.executor import Executor
 from torchsparcs.tables.made_rows import made_inputs
+from torchsparcs.training.deadline import Turn
 from torchsparcs.training.quantiles import quantile_level
 
 PARTS = 3  # of the rows of each fit, of which each is answered by what the others taught
 TREES, FEWEST_ROUNDS, RATE, LEAVES, PATIENCE = 300, 50, 0.1, 16, 10
 FEW_OF_A_CLASS = 10  # rows, below which none are held out to stop early
-MOST_ENTRIES = 5_000_000  # rows times columns times outputs: more would take too long
+FEWEST, FEWEST_JUDGES = 60, 20  # rows of a fit, and of those that judge it
+MOST_ENTRIES = 1_000_000  # rows times columns times outputs: more would take too long
 SURE = 1e-3  # chances stay so far from 0 and 1 where a loss is taken
 
 
@@ -86,12 +89,15 @@ class Known(NamedTuple):
 def leads(rows: FitRows, group: list[DirectSpace], outputs: int, seed: int) -> bool:
     """Whether boosting has a lower loss than the networks of ``group``, by more than its error.
 
-    The first fit is asked, on the rows that judge it. Of quantiles boosting knows nothing here, and
-    very large tables would take it too long.
+    The first fit is asked, on the rows that judge it. Of quantiles and of few rows boosting knows
+    nothing here, and very large tables would take it too long.
     """
     if quantile_level(rows.task) is not None or rows.inputs.numel() * outputs > MOST_ENTRIES:
         return False
     device, share = group[0].weights.device, rows.shares[0]
+    is_few = (rows.weights > 0).sum(dim=1).min() < FEWEST
+    if is_few or (share > 0).sum() < FEWEST_JUDGES:
+        return False
     x, y = (part[share > 0] for part in rows.judging)
     of_network = row_losses(group[:1], (x.to(device), y.to(device)), rows.task)[0]
     of_trees = _losses(Known.of(rows, outputs, seed), (x.cpu(), y.cpu()))
@@ -112,35 +118,48 @@ def _losses(known: Known, judging: tuple[Tensor, Tensor]) -> Tensor:
     return losses_of(known.task)(said.T.float()[None], target)[0][0]
 
 
-def lesson(rows: FitRows, outputs: int, seed: int, executor: Executor) -> list[Tensor]:
+def lesson(rows: FitRows, outputs: int, seed: int, executor: Executor) -> list[Tensor] | None:
     """What boosting says of the rows of each fit and of made ones: the tensors of a lesson.
 
-    The rows of a fit are dealt out into parts; of each, boosting speaks that has grown on the
-    others. Of made rows all of them do, on average.
+    The rows of a fit are dealt out into parts, those of a cluster into one; of each, boosting
+    speaks that has grown on the others. Of made rows all of them do, on average. None where there
+    was no time.
     """
     known, count = Known.of(rows, outputs, seed), made_count(len(rows.inputs))
     is_numeric = known.task == "regression"
     kinds = ranges_of(rows.targets.reshape(len(rows.targets), -1)[:, 0].cpu())
-    made = made_inputs(
-        known.inputs, rows.columns, kinds if is_numeric else known.targets, count, seed
-    )
-    part = np.random.default_rng(seed % 2**63).permutation(len(known.inputs)) % PARTS
-    work = partial(_answered, known, part, made.X)
+    kinds = kinds if is_numeric else known.targets
+    made = executor.first(lambda: made_inputs(known.inputs, rows.columns, kinds, count, seed))
+    part = _parts(rows, seed)
     items = [(fit, each) for fit in range(rows.fits) for each in range(PARTS)]
+    work = partial(_answered, known, part, made.X, executor.turn(len(items)))
     said = torch.zeros(rows.fits, len(known.inputs), outputs)
     answers = torch.zeros(rows.fits, count, outputs)
-    for (fit, each), (held, told) in zip(items, executor.map(work, items), strict=True):
-        said[fit, torch.from_numpy(part == each)] = held
-        answers[fit] += told / PARTS
+    for (fit, each), found in zip(items, executor.map(work, items), strict=True):
+        if found is None:
+            return None
+        said[fit, torch.from_numpy(part == each)] = found[0]
+        answers[fit] += found[1] / PARTS
     parents = torch.from_numpy(np.stack([made.base, made.partner], axis=1))
     return [said, torch.from_numpy(made.X).float(), answers, parents]
 
 
+def _parts(rows: FitRows, seed: int) -> np.ndarray:
+    """The part of each row, (rows,)."""
+    codes = np.arange(len(rows.inputs))
+    if rows.clusters is not None:
+        codes = np.unique(rows.clusters.numpy(), return_inverse=True)[1]
+    return np.random.default_rng(seed % 2**63).permutation(codes.max() + 1)[codes] % PARTS
+
+
 def _answered(
-    known: Known, part: np.ndarray, made: np.ndarray, item: tuple[int, int]
-) -> tuple[Tensor, Tensor]:
+    known: Known, part: np.ndarray, made: np.ndarray, turn: Turn, item: tuple[int, int]
+) -> tuple[Tensor, Tensor] | None:
     """What boosting like a fit says of one part of the rows, and of made ones, (.., O)."""
     fit, each = item
+    weights = known.weights[fit] * (part != each)
+    if turn.whole.is_over or not weights.any():
+        return None
     asked = np.concatenate([known.inputs[part == each], made])
-    said = torch.from_numpy(known.boosted(known.weights[fit] * (part != each), asked)).float()
+    said = torch.from_numpy(known.boosted(weights, asked)).float()
     return said[: -len(made)], said[-len(made) :]

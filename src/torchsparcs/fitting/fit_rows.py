@@ -40,7 +40,7 @@ class Made(NamedTuple):
 
     def some(self, count: int) -> "Made":
         """About so many of them, evenly spread, which count as much together."""
-        stride = math.ceil(len(self.inputs) / count)
+        stride = max(1, math.ceil(len(self.inputs) / max(1, count)))
         weights = self.weights[:, ::stride] * stride
         return Made(self.inputs[::stride], self.answers[:, ::stride], weights)
 
@@ -56,6 +56,7 @@ class FitRows:
         lessons: (fits, rows, O), what the teacher of each fit says of its rows.
         made: rows that were made for that teacher.
         columns: of the table, that each input comes from.
+        clusters: (rows,), as :class:`FoldedData` has them.
     """
 
     inputs: Tensor
@@ -67,6 +68,7 @@ class FitRows:
     lessons: Tensor | None = None
     made: Made | None = None
     columns: tuple[int, ...] = ()
+    clusters: Tensor | None = None
 
     @classmethod
     def of(cls, folded: FoldedData, seed: int) -> "FitRows":
@@ -89,6 +91,7 @@ class FitRows:
             shares,
             folded.loss,
             columns=folded.columns or tuple(range(inputs.shape[1])),
+            clusters=_some_of(folded.clusters, folded.folds.is_fitted, some),
         )
         if folded.lesson is None:
             return own
@@ -158,7 +161,10 @@ class FitRows:
         seed: int,
         deadline: Deadline,
     ) -> list[DirectSpace]:
-        """A group trained by minibatches, made rows among the others."""
+        """A group trained by minibatches, made rows among the others, all of them under one decay.
+
+        The recipe says how much a teacher has of the target; its decay is for what comes after.
+        """
         assert self.made is not None
         fits = slice(0, self.fits)
         pair, weights = self._pair(networks[0].outputs, [recipe], fits, len(self.made.inputs))
@@ -195,6 +201,11 @@ class FitRows:
         said = self.lessons[fits]
         known = targets.reshape(len(targets), -1).to(said)
         return torch.cat([known + recipe.taught * (said - known) for recipe in recipes])
+
+
+def _some_of(clusters: Tensor | None, fitted: Tensor, some: Tensor) -> Tensor | None:
+    """Those of ``some`` of the rows that are ``fitted`` to."""
+    return None if clusters is None else clusters.cpu()[fitted.cpu()][some.cpu()]
 
 
 def some_rows(weights: Tensor, seed: int) -> Tensor:

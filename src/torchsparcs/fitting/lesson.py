@@ -1,4 +1,4 @@
-"""What a teacher of somebody's says: of the rows of a search, and of rows that are made for it."""
+"""What a teacher says: of the rows of a search, and of rows that are made for it."""
 
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

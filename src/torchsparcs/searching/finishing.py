@@ -6,6 +6,7 @@ down a lane of their own, so that at every size there is more than one topology.
 """
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ from torchsparcs.fitting.second_order import (
     SecondOrder,
 )
 from torchsparcs.searching.clock import Clock
+from torchsparcs.training.deadline import NEVER
 
 DECAYS = (3e-5, 3e-4, 3e-3, 3e-2)  # that compete first; then the best one and its neighbours do
 NEIGHBOURS = (1 / math.sqrt(10), 1.0, math.sqrt(10))
@@ -109,7 +111,8 @@ class Finishing:
         with self.clock.stage("fits", f"fitting {len(begun)} networks by L-BFGS"):
             found = self.fits.gone_on("fits", begun)
         found = _sound(found)
-        pupils = self._pupils(found, largest) if self._has_teacher(found) else []
+        self._ask_boosting(found)
+        pupils = self._pupils(found, largest)
         fitted = [*(each for each, _ in found), *pupils]
         if found and len(self.fits.rows.inputs) >= DEEP_ROWS:
             with self.clock.stage("deeper", "fitting the best of each size for longer"):
@@ -123,41 +126,58 @@ class Finishing:
             cut = self._cut([*lanes.values()])
         return [rung for rung, _ in fitted] + cut
 
-    def _has_teacher(self, found: Sequence[tuple[Cooked, Begun]]) -> bool:
-        """Whether there is one: somebody's, or boosting where it is better than what was found."""
-        if not found or self.clock.is_over:
-            return False
-        rows, steps = self.fits.rows, self.family.executor.steps
-        if rows.made is not None:
-            return True
-        if self.is_quick or not self.boosts:
-            return False
+    def _ask_boosting(self, found: Sequence[tuple[Cooked, Begun]]) -> None:
+        """Have boosting as the teacher where nobody is and it is better than what was found."""
+        rows, executor = self.fits.rows, self.family.executor
+        is_asked = self.boosts and rows.made is None and not self.is_quick
+        if not is_asked or not found or self.clock.is_over:
+            return
         (best, _), _ = min(found, key=lambda each: each[0][0].loss)
-        known = self.outputs, self.seed
+        known, started = (self.outputs, self.seed), time.monotonic()
         with self.clock.stage("teacher", "comparing with gradient boosting", 2):
-            if not steps.step("teacher", lambda: boosting.leads(rows, best.networks, *known)):
-                return False
-        if self.clock.is_over:
-            return False
+
+            def compare() -> bool:
+                return boosting.leads(rows, best.networks, *known)
+
+            if not executor.steps.step("teacher", lambda: executor.first(compare)):
+                return
+        deadline = self.clock.deadline or NEVER
+        spent = (time.monotonic() - started) * rows.fits * boosting.PARTS
+        if spent > deadline.left * executor.engine.workers:
+            return
         with self.clock.stage("teacher", "asking gradient boosting as a teacher"):
-            said = steps.step("lesson", lambda: boosting.lesson(rows, *known, self.family.executor))
+            said = executor.steps.step("lesson", lambda: boosting.lesson(rows, *known, executor))
+        if said is not None:
             self.fits.rows = rows.taught(Lesson(*said).to(rows.inputs.device))
-        self.is_taught_by_boosting = not self.clock.is_over
-        return self.is_taught_by_boosting
+            self.is_taught_by_boosting = True
 
     def _pupils(self, found: list[tuple[Cooked, Begun]], largest: int | None) -> list[Cooked]:
         """The best of each size, and plain networks, fitted to what a teacher says."""
+        if self.fits.rows.made is None or not found or self.clock.is_over:
+            return []
         with self.clock.stage("taught", "fitting networks to the teacher", 2):
             pupils = [each for each, _ in _sound(self.fits.taught(found))]
-        if not self.shapes:
+        rungs = self._drawn_pupils(found[0][1].rung.network, largest)
+        if not rungs or self.clock.is_over:
             return pupils
-        shape, like = max(self.shapes, key=lambda each: each.layers), found[0][1].rung.network
-        sizes = {min(size, largest or size) for size in PUPIL_SIZES}
-        widths = {self._width(shape, like, size) for size in sizes} - {0}
-        rungs = [self._drawn(like, shape, width, PLAIN) for width in sorted(widths)]
         with self.clock.stage("taught", "training networks to the teacher"):
             more = self.fits.pupils(rungs, self.seed)
         return pupils + [each for each in more if _is_sound(each[0])]
+
+    def _drawn_pupils(self, like: DirectSpace, largest: int | None) -> list[Rung]:
+        """Plain networks of several sizes, the largest that is allowed and those cut to it."""
+        if not self.shapes:
+            return []
+        shape = max(self.shapes, key=lambda each: each.layers)
+        most: float = MOST_NUMBERS if self.is_quick else math.inf
+        if largest is not None:
+            most = min(most, max(largest, min(MOST_NUMBERS, largest * BAND**2)))
+        widths = {self._width(shape, like, size) for size in PUPIL_SIZES if size <= most}
+        if largest is not None and largest <= most:
+            width = self._width(shape, like, largest)
+            is_above = self._drawn(like, shape, width, PLAIN).parameters > largest  # rounded up
+            widths.add(width - is_above)
+        return [self._drawn(like, shape, width, PLAIN) for width in sorted(widths) if width > 0]
 
     def _begun_in(self, band: Band, rungs: Sequence[Rung], decays: dict[str, float]) -> list[Begun]:
         """The best of what was trained of those sizes, and of plain networks of them.
