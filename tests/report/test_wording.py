@@ -61,6 +61,8 @@ def test_the_words():
         f"({attempt.parameters}; 50.00 % in cross-validation, this one {100 * one.score:.2f} % "
         "there)." in facts_of(plain)["verdict"]
     )
+    taught = dataclasses.replace(plain, settings={**plain.settings, "taught_by_boosting": True})
+    assert "in the same way, pupils of the teacher among them (" in facts_of(taught)["verdict"]
     assert "plain" not in str(facts_of(plain)["comparison"])  # of corrected scores
     same = attempt._replace(parameters=one.parameters, score=one.score)
     itself = facts_of(dataclasses.replace(binary, attempts=(same,)))["verdict"]

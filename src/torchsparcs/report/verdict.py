@@ -126,7 +126,10 @@ def _beside_others(result: SearchResult, picked: Candidate) -> list[str]:
     elif plain is not None:
         score = f"{measured(result.scoring, plain.score)} {where_judged(result.settings)}"
         score += f", this one {result.scoring.words(picked.score)} there"
-        others.append(("a plain MLP picked in the same way", plain.parameters, score))
+        has_pupils = result.settings.get("taught_by_boosting") or "teacher" in result.settings
+        taught = ", pupils of the teacher among them" * bool(has_pupils)
+        name = f"a plain MLP picked in the same way{taught}"
+        others.append((name, plain.parameters, score))
     if linear is None and not is_same(picked, best):
         score = measured(result.scoring, best.told)
         others.append(("the best network", best.parameters, score))

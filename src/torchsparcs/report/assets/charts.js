@@ -70,7 +70,7 @@ function trainingWords() {
   const growth = growthOf(chosen());
   const how = chosen().penalty_weight === null ? "" : `, trained with penalty weight ${short(chosen().penalty_weight)}`;
   byId("training-note").textContent = chosen().kept_linear ? "The linear model, fitted as it is: nothing grew."
-    : chosen().member < 0 ? "Nothing grew: this is a plain network. Beside training by eigenvalues a search fits ordinary MLPs from random weights, and keeps what is best at its size."
+    : chosen().member < 0 ? "Nothing grew: this is a plain network. Beside training by eigenvalues a search fits ordinary MLPs from random weights, to the targets or to what a teacher says, and keeps what is best at its size."
     : !growth ? ""
     : (facts.is_refitted ? "This candidate, fine-tuned from where the earlier search left it." : `The network this candidate was cut from${how}.`) +
       (known(growth.score).length ? "" : " Scores are taken after training, on rows that were kept aside: they are on the front.");
