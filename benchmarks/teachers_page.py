@@ -71,9 +71,9 @@ def table_of(splits: list[dict]) -> dict[str, Any]:
 
 
 def geometric(values: Iterable[float | None]) -> float | None:
-    """None where one of them is not above zero."""
-    known = [value for value in values if value is not None]
-    if not known or min(known) <= 0:
+    """Of those above zero; None where there are none."""
+    known = [value for value in values if value is not None and value > 0]
+    if not known:
         return None
     return float(np.exp(np.mean(np.log(known))))
 
@@ -95,6 +95,14 @@ def summary(units: dict[str, dict]) -> dict[str, Any]:
             "above": sum(value > error for value, error in gains),
             "below": sum(value < -error for value, error in gains),
             "share": {way: geometric(one["share"][way] for one in each) for way in WAYS},
+            "at_most": geometric(
+                one["share"]["taught"] and min(1, one["share"]["taught"]) for one in each
+            ),
+            "backwards": {
+                way: sum(one["share"][way] is not None and one["share"][way] <= 0 for one in each)
+                for way in WAYS
+            },
+            "ways": sum(one["share"]["plain"] is not None for one in each),
         }
     return {
         "tables": tables,
@@ -145,12 +153,17 @@ def section(recorded: dict) -> str:
         whole = found["overall"][budget]
         mean, error = whole["gain"]
         spread = "" if error is None else f" ± {error:.4f}"
-        way = [share_words(whole["share"][each]) for each in ("taught", "plain")]
+        taught, plain = (
+            share_words(whole["share"][each])
+            + f" (backwards on {whole['backwards'][each]})" * bool(whole["backwards"][each])
+            for each in ("taught", "plain")
+        )
         words.append(
             f"Within {name} the gain over the tables is {mean:+.4f}{spread}; above by more than "
             f"its own error on {whole['above']}, below on {whole['below']} of "
-            f"{whole['tables']}; the geometric mean of the way is {way[0]} with the teacher, "
-            f"{way[1]} without."
+            f"{whole['tables']}; where there is a way, on {whole['ways']} tables, its geometric "
+            f"mean is {taught} with the teacher, {plain} without; {share_words(whole['at_most'])} "
+            "with it where more than the whole way counts as the whole."
         )
     fast = found["least_times_faster"]
     words.append(
