@@ -176,8 +176,8 @@ def section(recorded: dict) -> str:
     if any("code" not in unit for unit in units.values()):
         words.append(EARLIER)
     states = sorted({unit["commit"] for unit in units.values() if unit["commit"]})
-    made = f"{recorded['hardware']}, {recorded['date']}, commit {', '.join(states)}."
-    return "\n\n" + "\n".join(lines) + "\n\n" + " ".join(words) + f" {made}\n\n"
+    made = ", ".join([recorded["hardware"], recorded["date"], *(f"commit {it}" for it in states)])
+    return "\n\n" + "\n".join(lines) + "\n\n" + " ".join(words) + f" {made}.\n\n"
 
 
 def page(recorded: dict, path: Path) -> None:
